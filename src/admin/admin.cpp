@@ -8,6 +8,7 @@
 #include "admin/metrics_page.hpp"
 #include "admin/page.hpp"
 #include "admin/stats.hpp"
+#include "admin/streams_json.hpp"
 #include "core/problem.hpp"
 #include "store/exclusive.hpp"
 #include "store/store.hpp"
@@ -189,6 +190,10 @@ Task<ServiceResponse> Admin::keys(const ServiceRequest& request) {
   if (request.head.method == Method::post && response.status == 400)
     access_.tell(request, "bad request", monotonic_now());
   co_return response;
+}
+
+Task<ServiceResponse> Admin::streams(const ServiceRequest& /*request*/) {
+  co_return json_response(streams_json(sources_.gateway.streams()));
 }
 
 Task<ServiceResponse> Admin::login(const ServiceRequest& request) {

@@ -138,6 +138,7 @@ class Admin final : public http::ServiceHandler {
   Task<http::ServiceResponse> stats(const http::ServiceRequest& request);
   Task<http::ServiceResponse> history(const http::ServiceRequest& request);
   Task<http::ServiceResponse> events(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> streams(const http::ServiceRequest& request);
   Task<http::ServiceResponse> keys(const http::ServiceRequest& request);
   Task<http::ServiceResponse> login(const http::ServiceRequest& request);
   Task<http::ServiceResponse> logout(const http::ServiceRequest& request);

@@ -27,6 +27,7 @@ const std::vector<Admin::Route>& Admin::routes() {
       {"/v1/history", data, read, &Admin::history, "the points of the charts, as JSON"},
       {"/v1/events", data, read, &Admin::events, "both of them as server-sent events"},
       {"/v1/keys", data, both, &Admin::keys, "keys: list, look up, settle", Route::Match::below},
+      {"/v1/streams", data, read, &Admin::streams, "responses that stream now, as JSON"},
       {"/v1/login", open, change, &Admin::login, "a session in exchange for the token"},
       {"/v1/logout", open, change, &Admin::logout, "the end of a session"},
       {"/v1/reload", data, change, &Admin::reload, "reads the configuration again"},

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "gateway/stream/stopped_stream.hpp"
+#include "store/claim_steps.hpp"
+
 namespace once::admin {
 
 namespace {
@@ -17,6 +20,23 @@ Duration ttl_of(const KeyInfo& key) {
   return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
 }
 
+// Only what is at work can be stopped.
+std::optional<Problem> stop_obstacle(const KeyInfo& key, Time now) {
+  if (is_live(key, now)) return std::nullopt;
+  if (key.state == State::started || key.state == State::unknown) {
+    return problem(ProblemKind::outcome_unknown,
+                   "The owner of this key is gone, so there is nothing to stop. It can be resolved or released.");
+  }
+  return problem(ProblemKind::claim_lost,
+                 fmt::format("Only a response that streams can be stopped; this key is {}.", name_of(key.state)));
+}
+
+// The owner, or the backend in its name, has recorded another outcome.
+bool ended_unstopped(const Op& op) {
+  return op.verb == Verb::finish && op.status == OpStatus::done && another_outcome_stands(op) &&
+         !gateway::is_stopped(*op.record);
+}
+
 }  // namespace
 
 std::string_view name_of(Action action) {
@@ -24,6 +44,7 @@ std::string_view name_of(Action action) {
     case Action::release: return "release";
     case Action::resolve: return "resolve";
     case Action::forget: return "forget";
+    case Action::stop: return "stop";
   }
   return "";
 }
@@ -33,17 +54,32 @@ std::string_view done_name(Action action) {
     case Action::release: return "released";
     case Action::resolve: return "resolved";
     case Action::forget: return "forgotten";
+    case Action::stop: return "stopped";
   }
   return "";
+}
+
+std::string_view state_after(Action action, const ActionRequest& asked) {
+  switch (action) {
+    case Action::resolve: return name_of(asked.state);
+    case Action::stop: return name_of(State::succeeded);
+    case Action::release:
+    case Action::forget: break;
+  }
+  return "none";
 }
 
 Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
   Op op{.verb = action == Action::resolve ? Verb::resolve : Verb::forget, .id = key.id, .nonce = key.nonce};
   op.seen_state = key.state;
-  if (action != Action::resolve) return op;
-  op.final_state = asked.state;
-  op.outcome = asked.outcome;
-  op.body_kept = asked.state == State::succeeded && asked.outcome == nullptr ? BodyKept::no : BodyKept::yes;
+  if (action == Action::release || action == Action::forget) return op;
+  if (action == Action::stop) {
+    gateway::prepare_stop(op, asked.outcome);
+  } else {
+    op.final_state = asked.state;
+    op.outcome = asked.outcome;
+    op.body_kept = asked.state == State::succeeded && asked.outcome == nullptr ? BodyKept::no : BodyKept::yes;
+  }
   op.terms.ttl = ttl_of(key);
   if (key.tenant) op.tenant = *key.tenant;
   if (key.route) op.route = *key.route;
@@ -53,6 +89,9 @@ Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
 std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now) {
   if (version_of(key) != asked.version) {
     return problem(ProblemKind::claim_lost, fmt::format("The key has changed: it is {} now.", name_of(key.state)));
+  }
+  if (action == Action::stop) {
+    return stop_obstacle(key, now);
   }
   if (is_live(key, now)) return problem(ProblemKind::in_flight, "The request of this key is still running.");
   if (action == Action::resolve && is_of_a_resource(key)) {
@@ -68,6 +107,7 @@ std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionR
 
 Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiters, Executor& home) {
   co_await store.run(op, home);
+  if (ended_unstopped(op)) op.status = OpStatus::lost;
   // Also when nobody knows: whoever waits looks again.
   waiters.notify(key.id);
   // Lost is also what it is told whose first answer was lost on the way.

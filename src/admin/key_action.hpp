@@ -1,4 +1,4 @@
-// The three actions of operators on a key, without HTTP, threads and audit log: the preconditions, the store operation,
+// The actions of operators on a key, without HTTP, threads and audit log: the preconditions, the store operation,
 // and its result.
 #pragma once
 
@@ -17,6 +17,8 @@ namespace once::admin {
 std::string_view name_of(Action action);
 // "released"
 std::string_view done_name(Action action);
+// The state that the key is to have, for the audit log.
+std::string_view state_after(Action action, const ActionRequest& asked);
 
 // Why this cannot be done to such a key; nullopt: it can.
 std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now);

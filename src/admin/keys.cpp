@@ -17,15 +17,11 @@ namespace {
 
 constexpr std::string_view base = "/v1/keys/";
 
-std::string_view query_of(const http::RequestHead& head) {
-  const std::size_t at = head.target.find('?');
-  return at == std::string_view::npos ? std::string_view() : head.target.substr(at + 1);
-}
-
 std::optional<Action> action_named(std::string_view name) {
   if (name == "release") return Action::release;
   if (name == "resolve") return Action::resolve;
   if (name == "forget") return Action::forget;
+  if (name == "stop") return Action::stop;
   return std::nullopt;
 }
 
@@ -75,8 +71,15 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
     co_return response;
   }
   const bool of_many = slash == std::string_view::npos;
+  if (!of_many && reads && rest.substr(slash + 1) == "body") {
+    ServiceResponse response = co_await body(request, id, home);
+    co_return response;
+  }
   const auto action = action_named(of_many ? id : rest.substr(slash + 1));
-  if (!action) co_return refused_key(ProblemKind::not_found, "The actions are release, resolve and forget.");
+  if (!action) co_return refused_key(ProblemKind::not_found, "The actions are release, resolve, forget and stop.");
+  if (of_many && *action == Action::stop) {
+    co_return refused_key(ProblemKind::not_found, "Streams are stopped one at a time: POST /v1/keys/ID/stop.");
+  }
   if (reads) co_return wrong_method("POST", "Use POST.");
   if (of_many) {
     ServiceResponse response = co_await act_on_many(request, *action, home);
@@ -153,12 +156,14 @@ Task<KeysApi::Seen> KeysApi::look(std::string_view text, Executor& home) {
 Task<ServiceResponse> KeysApi::show(const ServiceRequest& request, std::string_view id, Executor& home) {
   const Seen seen = co_await look(id, home);
   if (seen.problem) co_return key_answer(*seen.problem);
-  if (!wants_body(query_of(request.head))) co_return key_answer(key_json(*seen.key, seen.now) + "\n");
+  const Result<std::string> stream = co_await stream_member(*seen.key, home);
+  if (!stream) co_return key_answer(store_problem(stream.error()));
+  if (!wants_body(query_of(request.head))) co_return key_answer(key_json(*seen.key, seen.now, *stream) + "\n");
   Op lookup{.verb = Verb::lookup, .id = seen.key->id};
   co_await ports_.store.run(lookup, home);
   if (lookup.status == OpStatus::failed) co_return refused_key(ProblemKind::store_unavailable, lookup.error);
   const OutcomeBytes outcome = lookup.record ? lookup.record->outcome : nullptr;
-  co_return key_answer(key_json(*seen.key, seen.now, "", outcome) + "\n");
+  co_return key_answer(key_json(*seen.key, seen.now, *stream, outcome) + "\n");
 }
 
 Task<ServiceResponse> KeysApi::find(const ServiceRequest& request, Executor& home) {
@@ -185,7 +190,7 @@ Task<Result<void>> KeysApi::audit(const AuditEntry& entry, Executor& home) {
 }
 
 Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_view id, Action action, Executor& home) {
-  const auto asked = read_action(action, request.body);
+  auto asked = read_action(action, request.body);
   if (!asked) co_return refused_key(ProblemKind::parameter_invalid, asked.error());
   const Seen seen = co_await look(id, home);
   AuditEntry entry{.action = std::string(name_of(action)),
@@ -198,6 +203,7 @@ Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_vi
                    .peer = std::string(request.peer)};
   std::optional<Problem> problem = seen.problem;
   if (!problem) problem = obstacle(*seen.key, action, *asked, seen.now);
+  if (!problem && action == Action::stop) problem = co_await find_stream(*seen.key, *asked, home);
   if (problem) {
     entry.to = entry.from;
     audit_.log(entry);
@@ -212,7 +218,7 @@ Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_vi
 
 Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
                                       Executor& home) {
-  entry.to = action == Action::resolve ? admin::name_of(asked.state) : "none";
+  entry.to = state_after(action, asked);
   entry.result = "begun";
   const auto begun = co_await audit(entry, home);
   if (!begun) {
@@ -228,6 +234,7 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
   const auto ended = co_await audit(entry, home);
   if (!ended) ports_.log.error("audit log not written", {{"error", ended.error().detail}});
   if (effect != Effect::done) co_return key_answer(problem_of(effect, op));
+  if (action == Action::stop) ports_.gateway.stop_stream(key.id);
   const std::string done = fmt::format("\"done\":\"{}\"", done_name(action));
   const Seen after = co_await look_up(key.id, home);
   // That it is gone is known; what cannot be looked at is not said.

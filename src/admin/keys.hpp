@@ -26,7 +26,7 @@
 namespace once::admin {
 
 struct KeysPorts {
-  const Gateway& gateway;
+  Gateway& gateway;
   Lanes& store;
   Waiters& waiters;
   const Clock& clock;
@@ -70,6 +70,10 @@ class KeysApi {
                                   Executor& home);
   Task<http::ServiceResponse> act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
                                      Executor& home);
+  // Responses that stream or stay in chunks (keys_stream.cpp).
+  Task<http::ServiceResponse> body(const http::ServiceRequest& request, std::string_view id, Executor& home);
+  Task<Result<std::string>> stream_member(const KeyInfo& key, Executor& home);
+  Task<std::optional<Problem>> find_stream(const KeyInfo& key, ActionRequest& asked, Executor& home);
   // Many keys in one request (keys_bulk.cpp).
   Task<http::ServiceResponse> act_on_many(const http::ServiceRequest& request, Action action, Executor& home);
   Task<std::optional<Problem>> look_at(std::vector<BulkKey>& keys, Executor& home);

@@ -26,6 +26,11 @@ ServiceResponse wrong_method(std::string_view allow, std::string detail) {
   return response;
 }
 
+std::string_view query_of(const http::RequestHead& head) {
+  const std::size_t at = head.target.find('?');
+  return at == std::string_view::npos ? std::string_view() : head.target.substr(at + 1);
+}
+
 Problem store_problem(const Error& error) {
   if (is_bad_cursor(error))
     return problem(ProblemKind::parameter_invalid,

@@ -18,6 +18,9 @@ http::ServiceResponse refused_key(ProblemKind kind, std::string detail);
 // `allow`: the methods that are, as in the Allow field.
 http::ServiceResponse wrong_method(std::string_view allow, std::string detail);
 
+// What follows the question mark.
+std::string_view query_of(const http::RequestHead& head);
+
 // Of a search that failed.
 Problem store_problem(const Error& error);
 

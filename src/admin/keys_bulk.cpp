@@ -67,7 +67,7 @@ void judge(BulkKey& key, Action action, const ActionRequest& asked, std::string_
     return;
   }
   key.entry.result = "begun";
-  key.entry.to = action == Action::resolve ? name_of(asked.state) : "none";
+  key.entry.to = state_after(action, asked);
 }
 
 bool is_begun(const BulkKey& key) {

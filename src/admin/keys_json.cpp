@@ -45,6 +45,17 @@ void append_time(std::string& out, std::string_view name, std::optional<Time> ti
   append_text(out, name, never ? std::nullopt : std::optional(rfc3339(*time)));
 }
 
+// Where the body of a recorded response is.
+std::string_view body_place(const KeyInfo& key) {
+  if (key.state != State::succeeded) return "null";
+  switch (key.body_kept) {
+    case BodyKept::yes: return R"("in_record")";
+    case BodyKept::no: return R"("not_kept")";
+    case BodyKept::in_chunks: return R"("in_chunks")";
+  }
+  return "null";
+}
+
 void append_outcome(std::string& out, const OutcomeBytes& outcome) {
   const auto response = outcome == nullptr ? std::nullopt : decode(*outcome);
   if (!response) {
@@ -62,9 +73,8 @@ void append_outcome(std::string& out, const OutcomeBytes& outcome) {
     append_json_string(out, trim(line.substr(colon + 1)));
     out.push_back(']');
   }
-  const bool text = is_utf8(response->body);
-  out.append(text ? "],\"body\":" : "],\"body_base64\":");
-  append_json_string(out, text ? std::string(response->body) : to_base64(response->body));
+  out.push_back(']');
+  if (!response->in_chunks) append_body(out, response->body);
   out.push_back('}');
 }
 
@@ -303,6 +313,12 @@ std::optional<State> state_named(std::string_view name) {
   return State{static_cast<std::uint8_t>(found - state_names.begin())};
 }
 
+void append_body(std::string& out, std::string_view body) {
+  const bool text = is_utf8(body);
+  out.append(text ? ",\"body\":" : ",\"body_base64\":");
+  append_json_string(out, text ? std::string(body) : to_base64(body));
+}
+
 bool is_live(const KeyInfo& key, Time now) {
   return key.state == State::started && now < key.lease_until;
 }
@@ -330,8 +346,8 @@ std::string key_json(const KeyInfo& key, Time now, std::string_view members, con
   fmt::format_to(std::back_inserter(out), ",\"live\":{}", is_live(key, now));
   append_time(out, "expires_at", key.expires_at);
   append_time(out, "forget_at", key.forget_at);
-  fmt::format_to(std::back_inserter(out), ",\"body_kept\":{},\"outcome_bytes\":{}", key.body_kept == BodyKept::yes,
-                 key.outcome_bytes);
+  fmt::format_to(std::back_inserter(out), R"(,"body_kept":{},"body":{},"outcome_bytes":{})",
+                 key.body_kept != BodyKept::no, body_place(key), key.outcome_bytes);
   if (outcome != nullptr) append_outcome(out, outcome);
   out.push_back('}');
   return out;
@@ -476,7 +492,7 @@ Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
   const bool lost = tried.status == OpStatus::lost;
   if (!lost && tried.fault != StoreFault::unavailable) return Effect::none;
   if (seen.status != OpStatus::done) return Effect::unknown;
-  const bool resolves = tried.verb == Verb::resolve;
+  const bool resolves = writes_outcome(tried.verb);
   if (!seen.record) return resolves ? Effect::unknown : Effect::done;
   const Record& stands = *seen.record;
   if (stands.nonce == tried.nonce) {

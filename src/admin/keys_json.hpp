@@ -19,6 +19,9 @@ std::string_view name_of(State state);
 std::string_view counted_name(std::size_t place);
 std::optional<State> state_named(std::string_view name);
 
+// ,"body":"…", or ,"body_base64":"…" if it is not UTF-8.
+void append_body(std::string& out, std::string_view body);
+
 // The owner is at work.
 bool is_live(const KeyInfo& key, Time now);
 
@@ -72,9 +75,9 @@ struct ActionRequest {
   std::string reason;
   // resolve
   State state = State::succeeded;
-  OutcomeBytes outcome;  // null: no response is kept
+  OutcomeBytes outcome;  // null: no response is kept; stop: what the part that was recorded becomes
 };
-enum class Action : std::uint8_t { release, resolve, forget };
+enum class Action : std::uint8_t { release, resolve, forget, stop };
 std::expected<ActionRequest, std::string> read_action(Action action, std::string_view body);
 
 // The same for many keys, each with the version that was seen of it; `version` of the terms is empty.

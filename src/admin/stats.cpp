@@ -186,7 +186,7 @@ std::string Stats::snapshot(Instant now, bool draining) const {
   write_keys(out, keys);
   write_percentiles(out, "latency_ms", minute.latency_ns);
   out.member("in_flight", current.in_flight).member("waiting", current.waiting);
-  out.member("connections", current.connections);
+  out.member("connections", current.connections).member("streams", sources_.gateway.live_streams().streams);
   out.name("store").begin('{').member("kind", sources_.store_kind).member("health", name_of(health));
   out.member("queue_depth", current.queue_depth).member("batch_size", mean(minute.batch_size));
   write_percentiles(out, "batch_ms", minute.batch_ns);

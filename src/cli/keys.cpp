@@ -79,15 +79,19 @@ CLI::Option& add_id(CLI::App& command, KeysOptions& options) {
               });
 }
 
-void add_change_options(CLI::App& command, KeysOptions& options) {
-  add_id(command, options);
-  add_filters(command, options);
-  command.add_flag("--dry-run", options.dry_run, "With many keys: list them and change nothing");
+void add_audit_options(CLI::App& command, KeysOptions& options) {
   command.add_option("--reason", options.reason, "The reason, for the audit log")->type_name("TEXT");
   command.add_option("--by", options.by, "Your name, for the audit log; the default is the user's name")
       ->type_name("NAME");
   command.add_flag("--yes", options.yes, "Do not ask");
   command.add_flag("--json", options.json, "Print the result as JSON");
+}
+
+void add_change_options(CLI::App& command, KeysOptions& options) {
+  add_id(command, options);
+  add_filters(command, options);
+  command.add_flag("--dry-run", options.dry_run, "With many keys: list them and change nothing");
+  add_audit_options(command, options);
   command.footer(
       std::string("Applies to one key by its ID, or to all keys that match --state, --tenant, --route and the times. "
                   "Many keys are listed first. Each is changed only if it is still as listed.\n") +
@@ -140,6 +144,9 @@ void add_changes(CLI::App& keys, KeysOptions& options) {
       ->type_name("'NAME: VALUE'");
   resolve.add_option("--body-file", options.body_file, "The body of that response; - is stdin")->type_name("FILE");
   add_change_options(add(keys, options, "forget", "Delete a key with its record: a retry executes again"), options);
+  CLI::App& stop = add(keys, options, "stop", "End a response that streams: what was recorded is the response");
+  add_id(stop, options).required();
+  add_audit_options(stop, options);
 }
 
 }  // namespace
@@ -159,7 +166,10 @@ Run add_keys(CLI::App& app) {
   CLI::App& show = add(*keys, *options, "show", "One key");
   add_id(show, *options).required();
   show.add_flag("--body", options->body, "Include the recorded response");
-  show.add_flag("--json", options->json, "Print the key as JSON");
+  show.add_flag("--follow", options->follow,
+                "Write the body of the response to stdout, as it comes if it still streams, and nothing else")
+      ->excludes("--body");
+  show.add_flag("--json", options->json, "Print the key as JSON")->excludes("--follow");
   add_find(*keys, *options);
   add_changes(*keys, *options);
   CLI::App& all = add(*keys, *options, "export", "Print all keys as lines of JSON");
@@ -171,7 +181,7 @@ Run add_keys(CLI::App& app) {
     if (keys->got_subcommand("show")) return show_key(*options);
     if (keys->got_subcommand("find")) return find_key(*options);
     if (keys->got_subcommand("export")) return export_keys(*options);
-    for (const char* action : {"release", "resolve", "forget"}) {
+    for (const char* action : {"release", "resolve", "forget", "stop"}) {
       if (keys->got_subcommand(action)) return change_keys(*options, action);
     }
     return 2;

@@ -31,6 +31,7 @@ struct KeysOptions {
   // show and the actions
   std::string id;
   bool body = false;
+  bool follow = false;
   // find
   std::string method = "POST";
   std::string path;
@@ -57,7 +58,9 @@ int list_keys(const KeysOptions& options);
 int export_keys(const KeysOptions& options);
 int show_key(const KeysOptions& options);
 int find_key(const KeysOptions& options);
-// release, resolve, forget: of one key, or of all that fit the filters
+// show --follow: the body to stdout, to its end.
+int follow_body(const KeysOptions& options);
+// release, resolve, forget: of one key, or of all that fit the filters; stop: of one key
 int change_keys(const KeysOptions& options, std::string_view action);
 int change_many(const KeysOptions& options, std::string_view action);
 
@@ -80,6 +83,10 @@ bool somebody_can_be_asked();
 // For people.
 void print_table(const std::vector<JsonTree>& keys);
 void print_key(const JsonTree& key);
+
+// A control character in a tenant's name or in a backend's body must not reach the terminal. In UTF-8 some are two
+// bytes.
+std::string plain(std::string text, std::string_view kept = "");
 
 // As the table has it: started is told as lapsed when its owner is gone.
 std::string shown_state(const JsonTree& key);

@@ -1,4 +1,5 @@
-// once keys release, resolve and forget: the key is looked at, shown, and changed only if it is still what was shown.
+// once keys release, resolve, forget and stop: the key is looked at, shown, and changed only if it is still what was
+// shown.
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,6 +90,9 @@ int change_one(const KeysOptions& options, std::string_view action, const std::s
 
 std::string_view consequence(std::string_view action, const KeysOptions& options) {
   if (action == "release") return "A retry will execute the request again.";
+  if (action == "stop")
+    return "The stream ends, and its readers are cut off. The part that was recorded becomes the response: retries get "
+           "it, and the request is not executed again.";
   if (action == "forget") return "The record will be deleted, and a retry will execute the request again.";
   if (options.failed)
     return "The key will be recorded as failed, and a retry of the same request will execute it again.";

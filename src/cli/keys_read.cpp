@@ -202,6 +202,7 @@ int export_keys(const KeysOptions& options) {
 }
 
 int show_key(const KeysOptions& options) {
+  if (options.follow) return follow_body(options);
   const AdminAnswer answer = ask_admin(
       options.admin, "GET", fmt::format("/v1/keys/{}{}", percent_encoded(options.id), options.body ? "?body=1" : ""));
   if (answer.status != 200) return report(answer);

@@ -21,9 +21,17 @@ namespace {
 constexpr std::size_t short_id = 16;
 constexpr std::size_t largest_file = std::size_t{64} << 20U;
 
-// A control character in a tenant's name or in a backend's body must not reach the terminal. In UTF-8 some are two
-// bytes.
-std::string plain(std::string text, std::string_view kept = "") {
+std::string shown_body(const JsonTree& outcome) {
+  const JsonTree* body = outcome.find("body");
+  if (body != nullptr && body->string() != nullptr) return "\n" + plain(*body->string(), "\n\t") + "\n";
+  const bool binary = outcome.find("body_base64") != nullptr;
+  return binary ? fmt::format("{:<14} {}\n", "body_base64", text_of(outcome, "body_base64"))
+                : "\nThe body is in chunks: once keys show ID --follow writes it.\n";
+}
+
+}  // namespace
+
+std::string plain(std::string text, std::string_view kept) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     const bool two_bytes = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
@@ -32,8 +40,6 @@ std::string plain(std::string text, std::string_view kept = "") {
   }
   return text;
 }
-
-}  // namespace
 
 std::string shown_state(const JsonTree& key) {
   std::string state = text_of(key, "state");
@@ -74,11 +80,17 @@ void print_table(const std::vector<JsonTree>& keys) {
 }
 
 void print_key(const JsonTree& key) {
-  static constexpr std::array<std::string_view, 11> names = {"id",        "tenant",     "route",        "attempt",
-                                                             "fence",     "started_at", "lease_until",  "expires_at",
-                                                             "forget_at", "body_kept",  "outcome_bytes"};
+  static constexpr std::array<std::string_view, 12> names = {"id",        "tenant",     "route",       "attempt",
+                                                             "fence",     "started_at", "lease_until", "expires_at",
+                                                             "forget_at", "body_kept",  "body",        "outcome_bytes"};
   std::string out = fmt::format("{:<14} {}\n", "state", shown_state(key));
   for (const std::string_view name : names) out += fmt::format("{:<14} {}\n", name, text_of(key, name));
+  if (const JsonTree* stream = key.find("stream"); stream != nullptr && stream->object() != nullptr) {
+    out += fmt::format("{:<14} {}\n", "stream", text_of(*stream, "state"));
+    for (const std::string_view name : {"chunks", "bytes", "readers"}) {
+      out += fmt::format("{:<14} {}\n", fmt::format("  {}", name), text_of(*stream, name));
+    }
+  }
   if (const JsonTree* outcome = key.find("outcome"); outcome != nullptr && outcome->object() != nullptr) {
     out += fmt::format("{:<14} {}\n", "status", text_of(*outcome, "status"));
     if (const JsonTree* headers = outcome->find("headers"); headers != nullptr && headers->array() != nullptr) {
@@ -87,10 +99,7 @@ void print_key(const JsonTree& key) {
                            plain(*(*pair.array())[1].string()));
       }
     }
-    const JsonTree* body = outcome->find("body");
-    const bool text = body != nullptr && body->string() != nullptr;
-    out += text ? "\n" + plain(*body->string(), "\n\t") + "\n"
-                : fmt::format("{:<14} {}\n", "body_base64", text_of(*outcome, "body_base64"));
+    out += shown_body(*outcome);
   }
   print(out);
 }

@@ -199,4 +199,9 @@ bool Gateway::take_memory(HeldFor what, std::size_t bytes) {
   return false;
 }
 
+std::optional<StreamInfo> Gateway::stream(const OperationId& id) {
+  const std::shared_ptr<LiveStream> live = shared_.streams.find(id);
+  return live ? std::optional(live->info()) : std::nullopt;
+}
+
 }  // namespace once::gateway

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -113,6 +114,11 @@ class Gateway {
   http::FaultLog& faults() const { return faults_; }
   std::size_t callers() const { return shared_.callers.size(); }
   LiveStreams::Counts live_streams() const { return shared_.streams.counts(); }
+  // From any thread, as are the next two.
+  std::vector<StreamInfo> streams() const { return shared_.streams.snapshot(); }
+  std::optional<StreamInfo> stream(const OperationId& id);
+  // An operator has ended it in the store: its readers here are cut off at once.
+  void stop_stream(const OperationId& id) { shared_.streams.stop(id); }
   std::uint64_t access_lines_left_out() const { return shared_.access.left_out(); }
 
  private:

@@ -6,4 +6,4 @@ before(startBrowser);
 after(stopBrowser);
 
 const only = process.env.ONCE_BROWSER_ONLY;
-for (const name of only ? only.split(",") : ["overview", "access", "keys", "images"]) await import(`./${name}.test.mjs`);
+for (const name of only ? only.split(",") : ["overview", "access", "keys", "streams", "images"]) await import(`./${name}.test.mjs`);

@@ -4,6 +4,8 @@ import {byId, el, say} from "/dom.js";
 
 let lastBy = "";
 
+export const stopAction = {name: "stop", label: "Stop the stream…", possible: true};
+
 export function actionsFor(key) {
   const unsettled = key.state === "unknown" || (key.state === "started" && !key.live);
   const atWork = "Its request is still running. Wait until it ends or its lease lapses.";
@@ -13,6 +15,7 @@ export function actionsFor(key) {
     {name: "resolve", label: "Resolve…", possible: unsettled && !key.live, why},
     {name: "release", label: "Release…", possible: unsettled && !key.live, why},
     {name: "forget", label: "Forget…", possible: !key.live, why: atWork},
+    ...(key.stream?.state === "streaming" ? [stopAction] : []),
   ];
 }
 
@@ -22,6 +25,8 @@ const words = {
     effect: "The attempt counts as never made. The next retry is sent to the backend and executes. If the first attempt took effect, the work is done twice."},
   forget: {title: "Forget this key", submit: "Forget",
     effect: "The record and its response are deleted. The next request with this key is new: it is sent to the backend and executes."},
+  stop: {title: "Stop this stream", submit: "Stop",
+    effect: "The part that was recorded becomes the response: every retry gets it, and nothing is sent to the backend. Readers are cut off now, and the connection to the backend is closed."},
 };
 const effects = {
   succeeded: "Every retry until the key expires gets the response above, marked as a replay. Nothing is sent to the backend.",

@@ -4,12 +4,15 @@ import {request} from "/api.js";
 import {badge, updateRow} from "/keys.js";
 import {announce, byId, bytes, el, number, say, when} from "/dom.js";
 
+const bodyWords = {in_record: "yes", in_chunks: "yes, in chunks", not_kept: "no"};
+
 function facts(key) {
   const pairs = [
     ["State", badge(key)], ["Route", key.route || "–"], ["Tenant", key.tenant || "–"], ["Attempt", number(key.attempt)], ["Fence", number(key.fence)],
     ["Started", when(key.started_at)], ["Owner", key.live ? "running" : "none"], ["Lease until", when(key.lease_until)],
     ["Expires", when(key.expires_at)], ["Forgotten", when(key.forget_at)],
-    ["Recorded response", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ...(key.state === "succeeded" ? [["Body kept", key.body_kept ? "yes" : "no"]] : []),
+    ["Recorded response", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ...(key.state === "succeeded" ? [["Body kept", bodyWords[key.body] ?? "–"]] : []),
+    ...(key.stream ? [["Stream", `${key.stream.state}, ${bytes(key.stream.bytes)}`], ["Readers here", number(key.stream.readers)]] : []),
   ];
   return el("dl", {class: "rows"}, ...pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
@@ -17,7 +20,8 @@ function facts(key) {
 function outcomeText(outcome) {
   if (outcome.value !== undefined) return JSON.stringify(outcome.value, null, 2);
   const lines = [`Status ${outcome.status}`, ...(outcome.headers ?? []).map(([name, value]) => `${name}: ${value}`), ""];
-  lines.push(outcome.body_base64 === undefined ? outcome.body ?? "" : `(binary, in base64)\n${outcome.body_base64}`);
+  const inChunks = "(The body is in chunks: once keys show ID --follow writes it.)";
+  lines.push(outcome.body_base64 === undefined ? outcome.body ?? inChunks : `(binary, in base64)\n${outcome.body_base64}`);
   return lines.join("\n");
 }
 
@@ -54,7 +58,7 @@ function show(key) {
 // Released or forgotten, it is as if it had never been.
 async function done(id, result) {
   announce(`Key ${result.done}`);
-  if (result.done === "resolved") {
+  if (result.done === "resolved" || result.done === "stopped") {
     const key = await request("GET", `/v1/keys/${id}`);
     updateRow(id, key);
     show(key);

@@ -3,6 +3,7 @@ import {listen, request, signals} from "/api.js";
 import {announce, byId, say} from "/dom.js";
 import {showKeys, startKeys} from "/keys.js";
 import {addHistory, addStats, startOverview} from "/overview.js";
+import {showStreams} from "/streams.js";
 
 const views = ["overview", "keys"];
 const retryAfterMilliseconds = 3000;
@@ -46,6 +47,7 @@ function connect() {
       if (heardToken !== stats.needs_token) byId("logout").hidden = !stats.needs_token;
       heardToken = stats.needs_token;
       addStats(stats);
+      showStreams(stats.streams, !loggedOut && currentView() === "overview");
     },
     state(state) {
       if (loggedOut || state === "live") return;

@@ -1,9 +1,10 @@
 // A caller stops a stream that it has begun. Any gateway can do that: it finishes the record in the name of the owner,
 // with the chunks that are there. From then on the owner's appends are lost, so it ends its request to the backend.
-#include <string>
+#include <utility>
 
 #include "core/outcome.hpp"
 #include "gateway/exchange/exchange.hpp"
+#include "gateway/stream/stopped_stream.hpp"
 #include "store/claim_steps.hpp"
 
 namespace once::gateway {
@@ -12,21 +13,6 @@ namespace {
 
 // A stream may end, or be taken over, between a look at it and its stop.
 constexpr int most_looks = 3;
-
-// The head as it was streamed, with word that this is not all that the backend would have said.
-OutcomeBytes stopped_outcome(StoredResponse head) {
-  std::string headers(head.headers);
-  headers.append(stopped_field).append(": true\r\n");
-  head.headers = headers;
-  head.body = {};
-  head.in_chunks = BodyInChunks{};
-  return std::make_shared<const std::string>(encode(head));
-}
-
-bool is_stopped(const Record& record) {
-  const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
-  return response && response->in_chunks && !response->in_chunks->length;
-}
 
 }  // namespace
 
@@ -82,12 +68,9 @@ Task<bool> Exchange::stop_found() {
 }
 
 Task<bool> Exchange::finish_stopped(OutcomeBytes outcome) {
-  op_.verb = Verb::finish;
   op_.nonce = op_.record->nonce;
   op_.terms = terms_of(request_->policy);
-  op_.final_state = State::succeeded;
-  op_.body_kept = BodyKept::in_chunks;
-  op_.outcome = std::move(outcome);
+  prepare_stop(op_, std::move(outcome));
   co_await claimant_.ask(op_);
   if (op_.status == OpStatus::lost) co_return false;
   if (op_.status == OpStatus::failed) {

@@ -109,7 +109,8 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   split_response_fields(*answer.head);
   if (said_.ttl) op_.terms.ttl = *said_.ttl;
   const OutcomeBytes head = encode_answer(answer);
-  const std::shared_ptr<LiveStream> live = ports_.streams->make(op_.id, op_.nonce, attempt_);
+  StreamLabels labels{.tenant = std::string(op_.tenant), .route = std::string(op_.route), .since = ports_.clock.now()};
+  const std::shared_ptr<LiveStream> live = ports_.streams->make(op_.id, op_.nonce, attempt_, std::move(labels));
   StreamRecorder recorder(recorder_ports(), op_, work_, *live, stream_limits(answer));
   const Streamed streamed{.answer = answer, .head = head, .live = live, .recorder = recorder};
   const bool is_recorded = answer.delivery == Delivery::streaming;

@@ -26,6 +26,7 @@ void LiveStream::begin(OutcomeBytes head) {
 
 void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
   const std::scoped_lock lock(mutex_);
+  all_bytes_ += chunk->size();
   if (usage_.take(HeldFor::response, chunk->size(), most)) {
     hold(std::move(chunk), Counted::yes);
     return;
@@ -36,6 +37,7 @@ void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
 
 void LiveStream::relay(OutcomeBytes chunk) {
   const std::scoped_lock lock(mutex_);
+  all_bytes_ += chunk->size();
   hold(std::move(chunk), Counted::no);
 }
 
@@ -147,6 +149,11 @@ std::size_t LiveStream::bytes() const {
   return held_bytes_;
 }
 
+StreamInfo LiveStream::info() const {
+  const std::scoped_lock lock(mutex_);
+  return {.id = id_, .attempt = attempt_, .labels = labels_, .bytes = all_bytes_, .readers = places_.size()};
+}
+
 LiveStream::Place::Place(std::shared_ptr<LiveStream> stream) : stream_(std::move(stream)) {
   const std::scoped_lock lock(stream_->mutex_);
   stream_->places_.push_back(this);
@@ -206,6 +213,16 @@ LiveStreams::Counts LiveStreams::counts() const {
     }
   }
   return counts;
+}
+
+std::vector<StreamInfo> LiveStreams::snapshot() const {
+  std::vector<StreamInfo> infos;
+  for (const Shard& shard : shards_) {
+    const std::scoped_lock lock(shard.mutex);
+    for (const auto& [id, stream] : shard.streams) infos.push_back(stream->info());
+  }
+  std::ranges::sort(infos, {}, [](const StreamInfo& info) { return std::pair(info.labels.since, info.id.view()); });
+  return infos;
 }
 
 }  // namespace once::gateway

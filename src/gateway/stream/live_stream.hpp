@@ -11,10 +11,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "core/record.hpp"
 #include "gateway/limits/usage.hpp"
 #include "store/waiters.hpp"
@@ -27,6 +30,21 @@ enum class StreamState : std::uint8_t {
   cut,    // nothing follows, and it is not the whole response
 };
 
+// What operators see of a stream besides its numbers.
+struct StreamLabels {
+  std::string tenant = {};
+  std::string route = {};
+  Time since = {};  // by the clock of this process
+};
+
+struct StreamInfo {
+  OperationId id;
+  Attempt attempt{1};
+  StreamLabels labels;
+  std::uint64_t bytes = 0;  // of the body, so far
+  std::size_t readers = 0;
+};
+
 // Chunks have the numbers that they have in the store: the head is number 0.
 class LiveStream {
  public:
@@ -34,8 +52,8 @@ class LiveStream {
   static constexpr std::size_t window = std::size_t{64} << 10U;
 
   // Of the claim that `nonce` names. `usage` outlives this.
-  LiveStream(const OperationId& id, const Nonce& nonce, Attempt attempt, Usage& usage)
-      : id_(id), attempt_(attempt), usage_(usage), nonce_(nonce) {}
+  LiveStream(const OperationId& id, const Nonce& nonce, Attempt attempt, Usage& usage, StreamLabels labels = {})
+      : id_(id), attempt_(attempt), labels_(std::move(labels)), usage_(usage), nonce_(nonce) {}
   LiveStream(const LiveStream&) = delete;
   LiveStream& operator=(const LiveStream&) = delete;
   ~LiveStream();
@@ -112,6 +130,7 @@ class LiveStream {
   std::size_t readers() const;
   // Of the body that are held.
   std::size_t bytes() const;
+  StreamInfo info() const;
 
  private:
   enum class Counted : std::uint8_t { no, yes };  // in the usage of the process
@@ -126,6 +145,7 @@ class LiveStream {
 
   const OperationId id_;
   const Attempt attempt_;
+  const StreamLabels labels_;
   Usage& usage_;
 
   std::atomic<bool> owner_should_look_ = false;
@@ -139,6 +159,7 @@ class LiveStream {
   std::deque<Held> chunks_;  // of the body
   std::uint32_t first_ = 1;  // the number of the first that is held
   std::size_t held_bytes_ = 0;
+  std::uint64_t all_bytes_ = 0;                // published or relayed
   std::optional<std::uint32_t> relayed_from_;  // the first chunk that is not in the store
   std::size_t relay_window_ = 0;
   std::optional<std::size_t> owner_waits_;  // until the fastest reader lacks less
@@ -155,8 +176,9 @@ class LiveStreams {
   LiveStreams& operator=(const LiveStreams&) = delete;
 
   // A stream that nobody finds before it is listed.
-  std::shared_ptr<LiveStream> make(const OperationId& id, const Nonce& nonce, Attempt attempt) {
-    return std::make_shared<LiveStream>(id, nonce, attempt, usage_);
+  std::shared_ptr<LiveStream> make(const OperationId& id, const Nonce& nonce, Attempt attempt,
+                                   StreamLabels labels = {}) {
+    return std::make_shared<LiveStream>(id, nonce, attempt, usage_, std::move(labels));
   }
   void list(const std::shared_ptr<LiveStream>& stream);
   void remove(const LiveStream& stream);
@@ -173,6 +195,8 @@ class LiveStreams {
     std::size_t bytes = 0;  // held of their bodies
   };
   Counts counts() const;
+  // All that are listed, the oldest first.
+  std::vector<StreamInfo> snapshot() const;
 
  private:
   struct Shard {

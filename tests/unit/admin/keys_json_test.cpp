@@ -28,6 +28,20 @@ TEST(KeyJson, is_what_the_contract_says) {
   EXPECT_EQ(tree->find("fence")->number()->text, "7");
 }
 
+TEST(KeyJson, says_where_the_body_is) {
+  KeyInfo key = unknown_key();
+  EXPECT_TRUE(key_json(key, now).contains(R"("body_kept":true,"body":null)"));
+  key.state = State::succeeded;
+  EXPECT_TRUE(key_json(key, now).contains(R"("body_kept":true,"body":"in_record")"));
+  key.body_kept = BodyKept::no;
+  EXPECT_TRUE(key_json(key, now).contains(R"("body_kept":false,"body":"not_kept")"));
+  key.body_kept = BodyKept::in_chunks;
+  const StoredResponse head{.headers = "A: b\r\n", .in_chunks = BodyInChunks{.length = 9}};
+  const std::string json = key_json(key, now, "", std::make_shared<const std::string>(encode(head)));
+  EXPECT_TRUE(json.contains(R"("body_kept":true,"body":"in_chunks")")) << json;
+  EXPECT_TRUE(json.contains(R"("outcome":{"status":200,"headers":[["A","b"]]})")) << "no empty body: " << json;
+}
+
 TEST(KeyJson, a_claim_without_a_lease_is_live_for_ever) {
   KeyInfo key = unknown_key();
   key.state = State::started;
@@ -278,6 +292,18 @@ TEST_F(EffectOf, a_resolve_is_done_only_if_what_was_asked_for_stands) {
   stands_.state = State::failed;
   EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
   EXPECT_EQ(after(resolve_, OpStatus::lost, std::nullopt), Effect::unknown);
+}
+
+TEST_F(EffectOf, a_stop_is_done_only_if_the_stopped_response_stands) {
+  const Op stop{.verb = Verb::finish, .nonce = key_.nonce, .body_kept = BodyKept::in_chunks, .outcome = bytes("part")};
+  stands_.state = State::succeeded;
+  stands_.body_kept = BodyKept::in_chunks;
+  stands_.outcome = bytes("part");
+  EXPECT_EQ(after(stop, OpStatus::failed, stands_), Effect::done);
+  stands_.outcome = bytes("whole");
+  EXPECT_EQ(after(stop, OpStatus::lost, stands_), Effect::none) << "it had ended";
+  EXPECT_EQ(after(stop, OpStatus::lost, std::nullopt), Effect::unknown)
+      << "a record that is gone was not stopped by us";
 }
 
 TEST_F(EffectOf, a_retry_after_a_failure_may_follow_ours) {

@@ -134,5 +134,30 @@ TEST_F(LiveStreamTest, its_streams_are_counted) {
   EXPECT_EQ(streams.counts().streams, 0U);
 }
 
+TEST_F(LiveStreamTest, operators_see_all_that_are_listed_the_oldest_first) {
+  LiveStreams streams(usage);
+  OperationId second;
+  second.bytes[20] = 1;
+  const auto young =
+      streams.make(second, Nonce(), Attempt{1}, {.tenant = "b", .route = "/b", .since = Time(Duration(2))});
+  const auto old =
+      streams.make(OperationId(), Nonce(), Attempt{3}, {.tenant = "a", .route = "/a", .since = Time(Duration(1))});
+  EXPECT_TRUE(streams.snapshot().empty());
+  streams.list(young);
+  streams.list(old);
+  old->begin(bytes(10));
+  for (int i = 0; i < 10; ++i) old->publish(bytes(30'000), unlimited);
+  old->publish(bytes(5), 0);
+  const LiveStream::Place reader(old);
+  const std::vector<StreamInfo> seen = streams.snapshot();
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0].id, OperationId());
+  EXPECT_EQ(seen[0].attempt, Attempt{3});
+  EXPECT_EQ(seen[0].labels.route, "/a");
+  EXPECT_EQ(seen[0].bytes, 300'005U) << "also what is not held any more";
+  EXPECT_EQ(seen[0].readers, 1U);
+  EXPECT_EQ(seen[1].labels.tenant, "b");
+}
+
 }  // namespace live_stream_test
 }  // namespace once::gateway
