@@ -1,8 +1,9 @@
 // Responses that stream or stay in chunks, as operators see them: what a key shows of one, its body part by part, and
 // what has to be known before one is stopped.
-#include <algorithm>
+#include <chrono>
 #include <cstddef>
-#include <utility>
+#include <optional>
+#include <string>
 
 #include "admin/keys.hpp"
 #include "admin/keys_answers.hpp"
@@ -22,6 +23,9 @@ constexpr std::size_t body_piece = std::size_t{256} << 10U;
 // A stream is measured by reading it, so much at a time. A longer one is shown without the number of its chunks.
 constexpr std::size_t measured_piece = std::size_t{1} << 20U;
 constexpr std::size_t most_measured = std::size_t{16} << 20U;
+
+// Before an answer that there is nothing new, so that whoever follows a stream asks a few times a second.
+constexpr Duration look_again = std::chrono::milliseconds(250);
 
 std::optional<std::uint64_t> recorded_length(const Record& record) {
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
@@ -72,6 +76,12 @@ Task<ServiceResponse> KeysApi::body(const ServiceRequest& request, std::string_v
   if (seen.problem) co_return key_answer(*seen.problem);
   Op read{.verb = Verb::read, .id = seen.key->id, .chunk = from->chunk, .chunk_bytes = body_piece};
   co_await ports_.store.run(read, home);
+  const BodyState state = body_state(read);
+  const bool awaits = read.chunks.empty() && (state == BodyState::streaming || state == BodyState::awaited);
+  if (from->attempt != 0 && awaits) {
+    co_await sleep_for(home, look_again);
+    co_await ports_.store.run(read, home);
+  }
   if (read.status == OpStatus::failed) co_return refused_key(ProblemKind::store_unavailable, read.error);
   if (!read.record) co_return refused_key(ProblemKind::not_found, "There is no such key.");
   if (from->attempt != 0 && from->attempt != static_cast<std::uint32_t>(read.record->attempt)) {

@@ -1,10 +1,8 @@
 // once keys show --follow: writes the body of a response to stdout, as it comes if it still streams.
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,8 +14,6 @@
 namespace once::cli {
 
 namespace {
-
-constexpr std::chrono::milliseconds look_again{250};
 
 std::string body_part(const JsonTree& answer) {
   const JsonTree* text = answer.find("body");
@@ -52,6 +48,7 @@ int told_end(const std::string& state) {
 
 }  // namespace
 
+// The gateway takes its time over a part in which there is nothing new, so this need not.
 int follow_body(const KeysOptions& options) {
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   std::string cursor;
@@ -69,8 +66,6 @@ int follow_body(const KeysOptions& options) {
     const std::string state = text_of(*part, "state");
     if (next == nullptr || next->string() == nullptr) return told_end(state);
     cursor = *next->string();
-    const bool goes_on = state == "streaming" || state == "awaited";
-    if (body.empty() && goes_on) std::this_thread::sleep_for(look_again);
   }
 }
 

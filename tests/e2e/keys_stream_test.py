@@ -20,8 +20,9 @@ class Operators(EndToEnd):
 
     def begun(self, gateway, *parts):
         reader = Reader(self.connect(gateway)).head()
-        self.script.tell(*parts)
-        reader.until(sum(len(part) for part in parts))
+        for part in parts:  # each is a chunk of its own
+            self.script.tell(part)
+            reader.until(len(reader.body) + len(part))
         return reader
 
     def admin(self, gateway, method, path, body=None):
