@@ -29,8 +29,8 @@ TEST(RecordedAsItStreams, by_its_type_and_status) {
   EXPECT_FALSE(streams(429, "text/event-stream")) << "so is a refusal";
 }
 
-TEST(RecordedAsItStreams, not_unless_a_route_asks_for_it) {
-  EXPECT_EQ(default_record_policy().stream, StreamRecording::off);
+TEST(RecordedAsItStreams, unless_a_route_asks_otherwise) {
+  EXPECT_EQ(default_record_policy().stream, StreamRecording::automatic);
 }
 
 TEST(RecordedAsItStreams, always_and_never) {
