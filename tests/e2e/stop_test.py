@@ -23,11 +23,16 @@ class Endless:
     def __init__(self):
         self.events = threading.Semaphore(0)
         self.left = threading.Event()
+        self.over = False
+
+    def end(self):
+        self.over = True
+        self.events.release()
 
     def __call__(self, _, connection):
         connection.send(HEAD)
         number = 0
-        while self.events.acquire(timeout=DEADLINE):
+        while self.events.acquire(timeout=DEADLINE) and not self.over:
             try:
                 connection.send(chunk(event(number)))
             except OSError:
@@ -40,7 +45,9 @@ class Stops(EndToEnd):
     def start(self, *settings, **named):
         self.script = Endless()
         self.served = self.backend(self.script)
-        return self.gateway(self.served, *settings, **named)
+        gateway = self.gateway(self.served, *settings, **named)
+        self.addCleanup(self.script.end)  # before anybody waits for a stream that has no end
+        return gateway
 
     def read(self, gateway, **named):
         return Reader(self.connect(gateway), **named)
