@@ -89,7 +89,7 @@ Rows::Changed Rows::write(Op& op, Record& record, Time now) {
     case Verb::append:
       if (!may_append(record, op)) break;
       if (op.chunk > chunks_at(op.id).size()) {
-        answer_failed(op, StoreFault::refused, "earlier chunks are lost");
+        answer_failed(op, StoreFault::no_chunks, "earlier chunks are lost");
         return Changed::no;
       }
       written = Written::yes;

@@ -152,7 +152,7 @@ namespace {
 // There will be no room soon; or the store has lost chunks before this one, which have to be appended first.
 bool is_refused_append(const Op& op) {
   if (op.verb != Verb::append || op.status != OpStatus::failed) return false;
-  return op.fault == StoreFault::full || (op.fault == StoreFault::refused && op.chunk > 0);
+  return op.fault == StoreFault::full || op.fault == StoreFault::no_chunks;
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ enum class StoreFault : std::uint8_t {
   unavailable,  // down, timed out or broken; whether it was done is not known
   refused,      // the same, but certainly nothing was changed
   full,         // a limit of the store is reached; nothing was changed
+  no_chunks,    // append: the chunks before this one are not there; nothing was changed
 };
 
 enum class Waits : std::uint8_t { no, yes };

@@ -7,7 +7,7 @@ from wire import created
 
 class WrongWords(EndToEnd):
     def test_an_unknown_command_is_answered_with_those_that_exist(self):
-        for words, known in ((("keys", "frob"), ("`once keys`", "list, show, find, release, resolve, forget, export")),
+        for words, known in ((("keys", "frob"), ("`once keys`", "list, show, find, release, resolve, forget, stop, export")),
                              (("journal", "frob"), ("`once journal`", "verify, repair")),
                              (("frob",), ("`once`", "serve", "keys", "version"))):
             done = run_once(*words)

@@ -95,8 +95,9 @@ std::expected<OperationId, Problem> KeyedHandler::asked_about(RequestContext& re
 
 bool KeyedHandler::awaits_continue(const Policy& policy) const {
   const http::Framing& framing = io_.head.framing;
-  const bool small = framing.kind == http::Framing::Kind::length && framing.length <= policy.max_request_body;
-  return io_.head.expects_continue && io_.buffer.empty() && !small;
+  const bool large = framing.kind == http::Framing::Kind::length && framing.length > policy.max_request_body &&
+                     framing.length <= policy.max_large_request;
+  return io_.head.expects_continue && io_.buffer.empty() && large;
 }
 
 Task<bool> KeyedHandler::replay_unread(RequestContext& request, const Key& key, const RequestIdentity& identity) {
@@ -123,7 +124,7 @@ KeyedRequest KeyedHandler::request_about(RequestContext& request, const Operatio
           .fingerprint = {},
           .request_id = request.id(),
           .presence = &presence_,
-          .streams = io_.head.version == http::Version::http_1_1 ? this : nullptr};
+          .streams = this};
 }
 
 Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {

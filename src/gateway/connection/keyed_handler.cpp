@@ -32,8 +32,11 @@ void KeyedHandler::begin_reply() {
 
 Task<void> KeyedHandler::write_beside() {
   writing_ = true;
-  co_await writer_.write(*request_);
+  const bool whole = co_await writer_.write(*request_);
   writer_.reply().source.reset();  // a reader that has left holds up nothing
+  // The exchange may go on for long: the client learns now that its response was cut off. Without chunks it would take
+  // this for the end.
+  if (!whole && io_.head.version == http::Version::http_1_1) io_.socket.shut_down_writing();
   writing_ = false;
   if (awaits_writer_) awaits_writer_.resume();
 }
@@ -124,9 +127,8 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   std::optional<ResourceBackend> resource;
   if (write) backend = &resource.emplace(*write);
   KeyedRequest keyed = keyed_request(request, *backend, identity);
-  // A write to a resource ends with the whole response, so that one is not streamed; and an HTTP/1.0 client cannot tell
-  // a stream that was cut off from one that has ended.
-  if (!write && head.version == http::Version::http_1_1) keyed.streams = this;
+  // A write to a resource ends with the whole response, so that one is not streamed.
+  if (!write) keyed.streams = this;
   request_ = &request;
   begun_ = false;
   memory_.begin(limits.max_body_memory);

@@ -71,6 +71,9 @@ Task<bool> Exchange::finish_stopped(OutcomeBytes outcome) {
   op_.nonce = op_.record->nonce;
   op_.terms = terms_of(request_->policy);
   prepare_stop(op_, std::move(outcome));
+  // Its readers have seen more than is recorded, so what is recorded must not be replayed as the answer.
+  const std::shared_ptr<LiveStream> live = ports_.streams != nullptr ? ports_.streams->find(op_.id) : nullptr;
+  if (live && !live->head()) op_.body_kept = BodyKept::no;
   co_await claimant_.ask(op_);
   if (op_.status == OpStatus::lost) co_return false;
   if (op_.status == OpStatus::failed) {
@@ -92,7 +95,7 @@ void Exchange::reply_stopped(bool stopped) {
   reply_->reset();
   reply_->status = 204;
   reply_->ending = Ending::stopped;
-  reply_->head.append("HTTP/1.1 204 No Content\r\nIdempotency-Status: stopped\r\n");
+  reply_->head.append("HTTP/1.1 204 No Content\r\n");
   reply_->head.append(stopped_field).append(stopped ? ": true\r\n" : ": false\r\n");
   append_request_id(reply_->head, request_->request_id, request_->policy.wording);
 }

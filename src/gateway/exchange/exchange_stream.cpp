@@ -236,8 +236,7 @@ Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
 void Exchange::end_as_recorded(const Streamed& streamed) {
   const Record& record = *op_.record;
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
-  const bool stopped = response && response->in_chunks && !response->in_chunks->length;
-  if (stopped) {
+  if (is_stopped(record)) {
     ports_.metrics.streams_stopped.add();
     streamed.live->end(StreamState::cut);
     return;
@@ -342,6 +341,7 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head) {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done || read.chunks.empty()) break;
     if (read.record->attempt != attempt_) co_return 0;
+    if (request_->presence != nullptr && request_->presence->has_left()) break;
     for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
     read.chunk += static_cast<std::uint32_t>(read.chunks.size());
   }

@@ -4,13 +4,18 @@
 #include <string>
 #include <utility>
 
-#include "core/headers.hpp"
-
 namespace once::gateway {
+
+namespace {
+
+// The backend's own field of this name is never recorded.
+constexpr std::string_view stopped_line = "Idempotency-Stopped: true\r\n";
+
+}  // namespace
 
 OutcomeBytes stopped_outcome(StoredResponse head) {
   std::string headers(head.headers);
-  headers.append(stopped_field).append(": true\r\n");
+  headers.append(stopped_line);
   head.headers = headers;
   head.body = {};
   head.in_chunks = BodyInChunks{};
@@ -19,7 +24,7 @@ OutcomeBytes stopped_outcome(StoredResponse head) {
 
 bool is_stopped(const Record& record) {
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
-  return response && response->in_chunks && !response->in_chunks->length;
+  return response && response->headers.contains(stopped_line);
 }
 
 void prepare_stop(Op& op, OutcomeBytes outcome) {

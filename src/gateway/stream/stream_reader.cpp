@@ -174,6 +174,7 @@ class StreamReader final : public http::ResponseSource {
       take_for_live(read);
     } else {
       take(read);
+      if (recorded_ && !recorded_->length && chunks_.empty() && !end_) co_await confirm_stopped_end();
     }
     if (!chunks_.empty() || !rest_.empty() || end_) co_return Found::something;
     co_return read.status == OpStatus::done ? Found::nothing : Found::failure;
@@ -211,8 +212,19 @@ class StreamReader final : public http::ResponseSource {
       return;
     }
     // All of it was read. One that was stopped is whole for those who were told so with its head.
-    const bool whole = recorded_->length ? *recorded_->length == passed_ : !stopped_on_the_way_;
-    end_ = whole ? StreamState::whole : StreamState::cut;
+    if (stopped_on_the_way_) end_ = StreamState::cut;
+    if (recorded_->length) end_ = *recorded_->length == passed_ ? StreamState::whole : StreamState::cut;
+  }
+
+  // The length of what was stopped is not recorded: it ends where its last chunk is, if that is still there.
+  Task<void> confirm_stopped_end() {
+    Op read{.verb = Verb::read, .id = stream_.id};
+    read.chunk = next_ - 1;
+    read.chunk_bytes = 1;
+    co_await ports_.store.run(read, ports_.home);
+    if (read.status != OpStatus::done) co_return;
+    const bool stands = read.record && read.record->nonce == stream_.nonce && !read.chunks.empty();
+    end_ = stands ? StreamState::whole : StreamState::cut;
   }
 
   // The stream has ended. Its chunks stay, or the record has the whole response.

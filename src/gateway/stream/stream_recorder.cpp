@@ -13,6 +13,11 @@ using http::BodyChunk;
 constexpr Duration relay_pause = std::chrono::milliseconds(20);
 constexpr Duration longest_wait = std::chrono::seconds(1);
 
+// Whether the owner of a claim that stands like this may still record how it ends.
+bool is_still_open(Standing standing) {
+  return standing == Standing::unseen || standing == Standing::started || standing == Standing::unknown;
+}
+
 }  // namespace
 
 // Waits until everything that was gathered is in the store, or could not be put there.
@@ -104,7 +109,7 @@ Task<void> StreamRecorder::look_for_end() {
   Op seen{.verb = Verb::lookup, .id = append_.id};
   co_await ports_.claimant.ask(seen);
   if (seen.status != OpStatus::done) live_.ask_owner_to_look();
-  if (appending_ || standing_of(seen, append_.nonce) != Standing::succeeded) co_return;
+  if (appending_ || is_still_open(standing_of(seen, append_.nonce))) co_return;
   append_.status = OpStatus::lost;
   failed_ = true;
 }
@@ -149,7 +154,7 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
   const bool handed = append_.status == OpStatus::lost && take_handed(append_, &work_);
   if (handed) live_.hand_over(append_.nonce);
   // A failover may have lost chunks that were told already; the last ones are still here.
-  const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::refused;
+  const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::no_chunks;
   if (handed || lost_some) {
     const bool again = co_await append_held_again();
     co_return again;
@@ -220,21 +225,27 @@ Task<StreamEnd> StreamRecorder::relay(http::ResponseSource& source) {
       ports_.readers.notify(live_.id());
     }
     co_await wait_for_readers();
+    co_await look_for_end();
+    if (failed_) co_return StreamEnd::lost;
     if (is_abandoned()) co_return StreamEnd::abandoned;
     if (source_ended_) {
       chunk = {.kind = *source_ended_, .data = {}};
     } else {
-      chunk = co_await source.next(limits_.silence);
+      chunk = co_await next(source);
     }
   }
+  if (failed_) co_return StreamEnd::lost;
   switch (chunk.kind) {
     case BodyChunk::Kind::broken: co_return StreamEnd::broken;
     case BodyChunk::Kind::timed_out: co_return StreamEnd::timed_out;
     case BodyChunk::Kind::data:
     case BodyChunk::Kind::end: break;
   }
-  while (live_.all_read_store()) co_await sleep_for(ports_.home, relay_pause);
-  co_return StreamEnd::oversize;
+  while (live_.all_read_store() && !failed_) {
+    co_await sleep_for(ports_.home, relay_pause);
+    co_await look_for_end();
+  }
+  co_return failed_ ? StreamEnd::lost : StreamEnd::oversize;
 }
 
 }  // namespace once::gateway

@@ -231,7 +231,7 @@ void Batch::append_chunk(Op& op, const Record* found) {
   const std::uint32_t there = core_.index.count_chunks(op.id, *found);
   if (op.chunk < there) return;
   // A repair or an earlier version of the program lost it. Readers get what is before the gap.
-  if (op.chunk > there) return answer_failed(op, StoreFault::refused, "an earlier chunk of the response is missing");
+  if (op.chunk > there) return answer_failed(op, StoreFault::no_chunks, "an earlier chunk of the response is missing");
   if (!core_.index.has_memory_for_chunk(op.id)) {
     return answer_failed(op, StoreFault::full, "journal.max_memory is reached");
   }

@@ -74,7 +74,7 @@ Read read_lookup(Op& op, const Answered& answered, std::optional<Record> record)
 
 Read read_append(Op& op, const Answered& answered) {
   if (answered.answer != Answer::missing) return read_owner(op, answered, std::nullopt);
-  answer_failed(op, StoreFault::refused, "Redis has lost earlier chunks of this response");
+  answer_failed(op, StoreFault::no_chunks, "Redis has lost earlier chunks of this response");
   return Read::answered;
 }
 
