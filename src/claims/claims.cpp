@@ -351,10 +351,8 @@ Task<ClaimsAnswer> Claims::progress(Call call, ClaimHandle handle) {
     case Appended::done: co_return answers_.appended(asked->number);
     case Appended::not_done: co_return answers_.not_done(op);
     case Appended::gap:
-      co_return answers_.invalid(
-          fmt::format("Piece {} is missing. Pieces are numbered from 0, and appended one at a "
-                      "time.",
-                      asked->number - 1));
+      co_return answers_.invalid(fmt::format(
+          "Pieces before piece {} are missing. They are numbered from 0 and appended one at a time.", asked->number));
     case Appended::too_much: break;
   }
   ports_.metrics.progress_refused.add();

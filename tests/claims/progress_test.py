@@ -168,7 +168,7 @@ class Progress(ClaimsTest):
         claim = api.acquire(key="k")["claim"]
         for body, wanted in (("", '"number" is missing'), ({"number": 0}, '"data" is missing'), ({"number": -1, "data": 1}, "whole number"),
                              ({"number": "0", "data": 1}, "whole number"), ({"number": 1.5, "data": 1}, "whole number"),
-                             ({"number": 1, "data": 1}, "Piece 0 is missing"), ({"number": 0, "data": 1, "x": 1}, "Unknown member")):
+                             ({"number": 1, "data": 1}, "Pieces before piece 1 are missing"), ({"number": 0, "data": 1, "x": 1}, "Unknown member")):
             with self.subTest(body=body):
                 answer = api.ask("POST", f"/v1/claims/{claim}/progress", body)
                 self.assertEqual((answer.status, answer["code"]), (400, "claim-invalid"))

@@ -106,7 +106,7 @@ class Exchange {
   bool is_provably_whole(const BackendAnswer& answer) const;
   StreamLimits stream_limits(const BackendAnswer& answer) const;
   StreamRecorderPorts recorder_ports();
-  StreamReaderPorts reader_ports() const;
+  StreamReaderPorts reader_ports(std::string_view content_type) const;
   void reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending);
   enum class Attached : std::uint8_t {
     yes,         // the reply gives the stream of the operation

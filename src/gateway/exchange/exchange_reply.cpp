@@ -188,7 +188,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   offset = std::min(offset, length.value_or(offset));
   if (offset > 0) tell_offset(offset);
   const StreamToRead body{.id = op_.id, .head = record.outcome, .nonce = record.nonce, .skip = offset};
-  reply_->source = read_recorded(reader_ports(), body, std::move(begun));
+  reply_->source = read_recorded(reader_ports({}), body, std::move(begun));
   reply_->reads_store = true;
   reply_->streams = true;
   reply_->stream_idle = request_->policy.timeouts.stream_idle;

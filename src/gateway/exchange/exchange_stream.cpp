@@ -92,12 +92,13 @@ StreamRecorderPorts Exchange::recorder_ports() {
           .readers = ports_.streams->readers()};
 }
 
-StreamReaderPorts Exchange::reader_ports() const {
+// A client that has closed its side still reads what is no event stream, as without streams (0005).
+StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
   return {.store = ports_.store,
           .waiters = ports_.waiters,
           .readers = ports_.streams->readers(),
           .home = ports_.home,
-          .presence = request_->presence,
+          .presence = is_stream_type(content_type) ? request_->presence : nullptr,
           .memory = ports_.memory};
 }
 
@@ -140,11 +141,12 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
 void Exchange::tell_stream(const Streamed& streamed, Duration sent_at) {
   ports_.waiters.notify(op_.id);
   StreamToRead stream{.id = op_.id, .head = streamed.head, .live = streamed.live};
+  const std::string_view type = streamed.answer.head->find("Content-Type").value_or("");
   const http::Framing& framing = streamed.answer.head->framing;
   if (framing.kind == http::Framing::Kind::length) stream.length = framing.length;
   // The head of an empty body would be its end.
   if (stream.length > 0) reply_->streamed_length = stream.length;
-  reply_with_stream(streamed.head, read_stream(reader_ports(), stream), Ending::executed);
+  reply_with_stream(streamed.head, read_stream(reader_ports(type), stream), Ending::executed);
   const std::chrono::nanoseconds took = ports_.clock.running() - sent_at;
   ports_.metrics.stream_first_byte_ns.observe(static_cast<std::uint64_t>(took.count()));
   request_->streams->begin_reply();
@@ -304,7 +306,7 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   const std::uint64_t offset = co_await find_resume(*response);
   if (offset > 0) tell_offset(offset);
   const StreamToRead stream{.id = request_->id, .head = head, .live = live, .nonce = nonce, .skip = offset};
-  http::ResponseSourcePtr body = read_stream(reader_ports(), stream);
+  http::ResponseSourcePtr body = read_stream(reader_ports(content_type_of(response->headers)), stream);
   reply_with_stream(head, std::move(body), ending);
   reply_->reads_store = true;  // of a stream of this process, what is not held any more
   co_return Attached::yes;
