@@ -55,6 +55,38 @@ TEST_P(ExchangeStop, another_gateway_can_do_it_and_it_can_be_repeated) {
   EXPECT_EQ(owner.stream_end(), Kind::broken);
 }
 
+TEST_P(ExchangeStop, a_retry_gets_what_was_recorded_to_its_end) {
+  world.backend.then(five_parts());
+  world.send(streaming);
+  world.executor.advance(2500ms);
+  world.ask(stopping);
+  world.executor.run_to_the_end();
+  for (TestGateway* gateway : {&world.gateway, &world.other}) {
+    const Call& again = gateway->send(world.policy, streaming);
+    world.executor.run_to_the_end();
+    EXPECT_EQ(again.told(), "ab");
+    EXPECT_EQ(again.stream_end(), Kind::end);
+    EXPECT_EQ(again.header(stopped_field), "true");
+    EXPECT_EQ(again.idempotency_status(), "replayed");
+  }
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeStop, a_stream_whose_readers_saw_more_than_is_recorded_is_not_kept) {
+  world.policy.record.max_stream = 1;
+  world.backend.then(five_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(3500ms);
+  EXPECT_EQ(owner.told(), "abc");
+  EXPECT_EQ(world.ask(stopping).header(stopped_field), "true");
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.stream_end(), Kind::broken);
+  EXPECT_EQ(world.record()->body_kept, BodyKept::no);
+  EXPECT_EQ(world.ask().code(), "response-not-kept");
+  EXPECT_EQ(world.ask(stopping).header(stopped_field), "true");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
 TEST_P(ExchangeStop, a_response_that_has_ended_is_not_changed) {
   world.backend.then(five_parts());
   world.ask(streaming);
