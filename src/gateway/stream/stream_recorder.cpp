@@ -109,7 +109,10 @@ Task<void> StreamRecorder::look_for_end() {
   Op seen{.verb = Verb::lookup, .id = append_.id};
   co_await ports_.claimant.ask(seen);
   if (seen.status != OpStatus::done) live_.ask_owner_to_look();
-  if (appending_ || is_still_open(standing_of(seen, append_.nonce))) co_return;
+  const Standing standing = standing_of(seen, append_.nonce);
+  // Who still appends learns of a claim that was taken over from that, and may be handed the newer one.
+  const bool is_over = oversize_ ? !is_still_open(standing) : standing == Standing::succeeded;
+  if (appending_ || !is_over) co_return;
   append_.status = OpStatus::lost;
   failed_ = true;
 }
