@@ -24,7 +24,9 @@ OutcomeBytes stopped_outcome(StoredResponse head) {
 
 bool is_stopped(const Record& record) {
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
-  return response && response->headers.contains(stopped_line);
+  if (!response) return false;
+  const bool frozen = response->in_chunks && !response->in_chunks->length;
+  return frozen || response->headers.contains(stopped_line);
 }
 
 void prepare_stop(Op& op, OutcomeBytes outcome) {
