@@ -1,6 +1,5 @@
-"""`once send --stop`, and a `once send --stream` that stops when it is interrupted."""
+"""`once send --stop` at a real gateway."""
 import os
-import signal
 import subprocess
 import unittest
 
@@ -43,18 +42,6 @@ class SendStop(Streaming):
         self.assertIn("stopped by its caller", stderr)
         code, _, stderr = self.ended(self.sends(gateway, "--stop"))
         self.assertEqual(code, 0, stderr)
-
-    def test_once_send_stops_on_interrupt(self):
-        gateway = self.start_gateway()
-        reading = self.sends(gateway, "--stream", "--stop-on-interrupt")
-        self.script.tell(event(0))
-        self.output(reading, len(event(0)))
-        reading.send_signal(signal.SIGINT)
-        code, _, stderr = self.ended(reading)
-        self.assertEqual(code, 130, stderr)
-        self.assertIn("once: stopped", stderr)
-        replay = self.again(gateway)
-        self.assertEqual((replay.get("Idempotency-Stopped"), replay.body), ("true", event(0)))
 
 
 if __name__ == "__main__":
