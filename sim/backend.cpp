@@ -131,7 +131,7 @@ void SimBackend::begin(Sending& sending) {
   const std::string_view digits = field(fields, "Idempotency-Fence");
   std::from_chars(digits.data(), digits.data() + digits.size(), request.fence);
   sending.nonce = request.nonce;
-  history_.goes_to_backend(request.id, request.nonce, home_, history_.store_now());
+  history_.goes_to_backend(request.id, request.nonce, home_, history_.moment());
   const Plan plan = draw_plan();
   const Duration way = world_.draw.between(0ms, 20ms);
   if (plan == Plan::refuses) {

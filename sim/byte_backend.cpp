@@ -319,7 +319,7 @@ void ByteBackend::answer(Connection& connection, std::string text, Plan plan, bo
 void ByteBackend::gateway_sent(std::uint64_t link, const Executor& process, std::string_view bytes) {
   Connection& of = connection(link);
   of.process = &process;
-  if (!of.sent.in_message()) of.sent_at = history_.store_now();
+  if (!of.sent.in_message()) of.sent_at = history_.moment();
   of.sent.feed(bytes);
 }
 

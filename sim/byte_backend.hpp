@@ -66,7 +66,7 @@ class ByteBackend {
     MessageReader sent{MessageReader::Of::requests};
     MessageReader received{MessageReader::Of::responses};
     const Executor* process = nullptr;
-    Time sent_at{};  // the first byte of the request at hand
+    History::Moment sent_at;  // the first byte of the request at hand
     std::optional<Nonce> at_work;
     unsigned caller = 0;  // of that
     bool checks = false;  // the request is a health check

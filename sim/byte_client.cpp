@@ -114,7 +114,8 @@ void ByteClients::tell_part(Connection& connection) {
   const Message& part = connection.seen.message();
   if (!first.asked) return;
   parts_.streams.seen(*first.asked, part);
-  if (parts_.streams.is_recorded_stream(part) && first.answered) first.answered(part, Came::part, first.form);
+  const bool streams = parts_.streams.is_recorded_stream(part) || part.has("Idempotency-Attempt");
+  if (streams && first.answered) first.answered(part, Came::part, first.form);
 }
 
 void ByteClients::reads_part(Connection& connection) {

@@ -96,9 +96,13 @@ class History {
   void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
   // Clocks differ in this run, but none jumps: an owner knows whether its lease has ended.
   void clocks_are_steady() { clocks_are_steady_ = true; }
-  Time store_now() const { return clock_->now(); }
-  // `at`: when the first byte went out, by the store's clock.
-  void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, Time at);
+  struct Moment {
+    Time time{};               // by the store's clock
+    std::uint64_t losses = 0;  // that gateways had been told of by then
+  };
+  Moment moment() const { return {.time = clock_->now(), .losses = told_lost_.size()}; }
+  // `at`: when the first byte went out.
+  void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, const Moment& at);
   void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
 
   // At the backend. The number is the execution's own and is in its answer.
@@ -239,7 +243,8 @@ class History {
   std::set<Nonce> executed_nonces_;
   std::set<Nonce> at_backend_;                                        // owners that wait for it
   std::map<std::pair<OperationId, const Executor*>, Nonce> sent_by_;  // the last that each process sent
-  std::set<Nonce> told_lost_;  // claims whose owner has heard that they are not its own any more
+  // Claims whose owner has heard that they are not its own any more, and how many had by then.
+  std::map<Nonce, std::uint64_t> told_lost_;
   // Claims that each process was given since it last sent something.
   std::map<std::pair<OperationId, const Executor*>, std::vector<Nonce>> given_to_;
   std::map<Nonce, Nonce> handed_to_;  // claims that a process was given, and what it sends or had sent under another

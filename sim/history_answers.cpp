@@ -44,9 +44,9 @@ void History::committed(const OperationId& id, const Record& record, unsigned ex
   is_recorded(key);
 }
 
-void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, Time at) {
+void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, const Moment& at) {
   const Fact& held = keys_[id].now;
-  if (clocks_are_steady_ && held.state == Fact::State::started && held.nonce == nonce && held.lease_until <= at) {
+  if (clocks_are_steady_ && held.state == Fact::State::started && held.nonce == nonce && held.lease_until <= at.time) {
     violated(fmt::format("key {}: {} was sent when its lease had ended", name(id), short_hex(nonce)));
   }
   const auto [sent, first] = sent_by_.try_emplace({id, &process}, nonce);
@@ -54,7 +54,8 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
     violated(fmt::format("key {}: {} was sent by a process that has {} at work", name(id), short_hex(nonce),
                          short_hex(sent->second)));
   }
-  if (told_lost_.contains(nonce)) {
+  const auto lost = told_lost_.find(nonce);
+  if (lost != told_lost_.end() && lost->second <= at.losses) {
     violated(
         fmt::format("key {}: {} was sent by a process that had been told that it is lost", name(id), short_hex(nonce)));
   }
@@ -78,7 +79,9 @@ void History::told(const Op& op, const Executor& process) {
     world_.note(fmt::format("gateway: {} by {} {}: {}", name_of(op.verb), short_hex(op.nonce),
                             op.fault == StoreFault::refused ? "refused" : "failed", op.error));
   }
-  if (op.verb == Verb::renew && op.status == OpStatus::lost) told_lost_.insert(op.nonce);
+  if (op.verb == Verb::renew && op.status == OpStatus::lost) told_lost_.try_emplace(op.nonce, told_lost_.size() + 1);
+  // A stream ends there, though its connection to the backend may still be open.
+  if (op.verb == Verb::append && op.status == OpStatus::lost) at_backend_.erase(began_under(op.nonce));
   told_chunks(op);
   if (op.verb != Verb::claim || leaves_out(op.id)) return;
   if (op.status == OpStatus::failed) {

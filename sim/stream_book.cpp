@@ -89,7 +89,8 @@ void StreamBook::sent(const Message& response, std::size_t fresh, const Resume& 
                                        body.substr(begin, std::min<std::size_t>(part.size(), 60))));
   }
   if (part.empty()) return;
-  stream->told = std::max(stream->told, begin + part.size());
+  std::size_t& told = stream->told[number_in(response, attempt_field).value_or(0)];
+  told = std::max(told, begin + part.size());
   if (is_recorded_stream(response) && !may_be_unrecorded(*stream)) {
     check_durable(*stream, static_cast<unsigned>(*number_in(response, execution_field)), begin + part.size());
   }
@@ -157,7 +158,10 @@ std::optional<Asked> StreamBook::asked_of(const Message& response) const {
 
 void StreamBook::seen(const Asked& asked, const Message& response) {
   const auto execution = number_in(response, execution_field);
-  if (!execution) return;
+  if (!execution) {
+    has_.erase({asked.operation, asked.caller});
+    return;
+  }
   has_[{asked.operation, asked.caller}] = {.execution = static_cast<unsigned>(*execution),
                                            .bytes = upto(response),
                                            .attempt = number_in(response, attempt_field)};
@@ -188,11 +192,12 @@ void StreamBook::in_the_end(const Asked& asked) {
   const auto found = streams_.find(has->second.execution);
   if (found == streams_.end() || may_be_unrecorded(found->second)) return;
   ++cut_off_;
-  const Stream& stream = found->second;
   // A failover may have lost chunks that somebody was told.
-  if (setup_.store == StoreKind::redis || has->second.bytes >= stream.told) return;
+  if (setup_.store == StoreKind::redis) return;
+  const auto told = found->second.told.find(has->second.attempt.value_or(0));
+  if (told == found->second.told.end() || has->second.bytes >= told->second) return;
   history_.violated(fmt::format("execution {} of operation {}: {} bytes of its stream were sent, {} are left",
-                                has->first.first, has->second.execution, stream.told, has->second.bytes));
+                                has->second.execution, asked.operation, told->second, has->second.bytes));
 }
 
 }  // namespace once::sim

@@ -75,7 +75,9 @@ class StreamBook {
  private:
   struct Stream {
     Script script;
-    std::size_t told = 0;  // bytes of the body that some gateway has sent to some client
+    // Bytes of the body that some gateway has sent to some client, by attempt: a claim that takes the place of another
+    // one for the same execution begins without chunks.
+    std::map<std::uint64_t, std::size_t> told{};
   };
   struct Has {
     unsigned execution = 0;

@@ -1,5 +1,6 @@
 """`once send --stop` at a real gateway."""
 import os
+import signal
 import subprocess
 import unittest
 
@@ -19,7 +20,8 @@ class SendStop(Streaming):
         return gateway
 
     def again(self, gateway, *fields):
-        named = [("Idempotency-Key", "k"), ("Authorization", "Bearer me"), ("Content-Type", "application/json"), *fields]
+        named = [("Host", f"127.0.0.1:{gateway.port}"), ("Idempotency-Key", "k"), ("Authorization", "Bearer me"),
+                 ("Content-Type", "application/json"), *fields]
         return gateway.ask("POST", "/v1/chat", named, PROMPT.encode())
 
     def sends(self, gateway, *arguments):
@@ -42,6 +44,18 @@ class SendStop(Streaming):
         self.assertIn("stopped by its caller", stderr)
         code, _, stderr = self.ended(self.sends(gateway, "--stop"))
         self.assertEqual(code, 0, stderr)
+
+    def test_once_send_stops_on_interrupt(self):
+        gateway = self.start_gateway()
+        reading = self.sends(gateway, "--stream", "--stop-on-interrupt")
+        self.script.tell(event(0))
+        self.output(reading, len(event(0)))
+        reading.send_signal(signal.SIGINT)
+        code, _, stderr = self.ended(reading)
+        self.assertEqual(code, 130, stderr)
+        self.assertIn("once: stopped", stderr)
+        replay = self.again(gateway)
+        self.assertEqual((replay.get("Idempotency-Stopped"), replay.body), ("true", event(0)))
 
 
 if __name__ == "__main__":

@@ -46,9 +46,11 @@ TEST(ByteSimulation, seeds_keep_every_promise) {
 // 648: a response that was cut off while its request was uploaded was ended in order. 2053: the model took a claim that
 // was sent for one whose request went out under the claim before it. 1229, 1615: the model took the chunks of a claim
 // that arrived once more, after it had expired, for those of another one; 3854: as lost. 5838: the model took a stream
-// that was cut off behind its last byte for one that had ended.
+// that was cut off after its last byte for one that had ended. 31637: a request that waited was attached to the stream
+// of another request that had taken the key meanwhile. 2216: a reader resumed one attempt where its event was in the
+// next. 15826: the model took the rest of a head for a request that was sent.
 TEST(ByteSimulation, seeds_that_failed_keep_every_promise) {
-  for (const std::uint64_t seed : {648U, 1229U, 1615U, 2053U, 3854U, 5838U}) {
+  for (const std::uint64_t seed : {648U, 1229U, 1615U, 2053U, 2216U, 3854U, 5838U, 15826U, 31637U}) {
     const Report report = simulate(seed, KeepTrace::no, std::nullopt, Layer::bytes);
     for (const std::string& violation : report.violations) ADD_FAILURE() << "seed " << seed << ": " << violation;
   }

@@ -224,7 +224,7 @@ TEST_F(RedisChunks, an_append_after_chunks_that_are_gone_is_refused) {
   for (int repeat = 0; repeat < 2; ++repeat) {
     const Op op = caller_.append(it.id, it.nonce, 2, "two");
     EXPECT_EQ(op.status, OpStatus::failed);
-    EXPECT_EQ(op.fault, StoreFault::refused);
+    EXPECT_EQ(op.fault, StoreFault::no_chunks);
     EXPECT_THAT(op.error, HasSubstr("lost earlier chunks"));
   }
   EXPECT_EQ(caller_.read(it.id).chunks.size(), 1U);

@@ -117,7 +117,8 @@ class Exchange {
   Task<Attached> attach(Ending ending);
   void answer_unattached(Attached attached);
   bool has_part_of_this() const;
-  Task<std::uint64_t> find_resume(const StoredResponse& head);
+  Task<std::uint64_t> find_resume(const StoredResponse& head, const Nonce& nonce);
+  bool may_read(const Fingerprint& of) const;
   std::uint64_t resumed_at(const StoredResponse& head, std::string_view body) const;
   void tell_offset(std::uint64_t offset);
   void answer_released(BackendAnswer& answer, OpStatus undone);

@@ -184,7 +184,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   attempt_ = record.attempt;
   unstored_fields_.clear();
   append_date(unstored_fields_, ports_.clock.now());
-  std::uint64_t offset = co_await find_resume(*response);
+  std::uint64_t offset = co_await find_resume(*response, record.nonce);
   offset = std::min(offset, length.value_or(offset));
   if (offset > 0) tell_offset(offset);
   const StreamToRead body{.id = op_.id, .head = record.outcome, .nonce = record.nonce, .skip = offset};

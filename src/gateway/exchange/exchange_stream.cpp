@@ -111,7 +111,9 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   if (said_.ttl) op_.terms.ttl = *said_.ttl;
   const OutcomeBytes head = encode_answer(answer);
   StreamLabels labels{.tenant = std::string(op_.tenant), .route = std::string(op_.route), .since = ports_.clock.now()};
-  const std::shared_ptr<LiveStream> live = ports_.streams->make(op_.id, op_.nonce, attempt_, std::move(labels));
+  const StreamOrigin origin{
+      .id = op_.id, .nonce = op_.nonce, .attempt = attempt_, .fingerprint = request_->fingerprint};
+  const std::shared_ptr<LiveStream> live = ports_.streams->make(origin, std::move(labels));
   StreamRecorder recorder(recorder_ports(), op_, work_, *live, stream_limits(answer));
   const Streamed streamed{.answer = answer, .head = head, .live = live, .recorder = recorder};
   const bool is_recorded = answer.delivery == Delivery::streaming;
@@ -278,19 +280,27 @@ void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourceP
                   .wording = request_->policy.wording});
 }
 
+// Since this request saw the record, another one with the same key may have taken its place. A lookup has no body to
+// compare.
+bool Exchange::may_read(const Fingerprint& of) const {
+  return op_.verb == Verb::read || of == request_->fingerprint;
+}
+
 Task<Exchange::Attached> Exchange::attach(Ending ending) {
   if (!may_stream()) co_return Attached::no;
   const std::shared_ptr<LiveStream> live = ports_.streams->find(request_->id);
   OutcomeBytes head = live ? live->head() : nullptr;
+  if (live && !may_read(live->fingerprint())) co_return Attached::no;
   if (live && !head) co_return Attached::too_late;
   Nonce nonce{};
   if (live) {
     attempt_ = live->attempt();
+    nonce = live->nonce();
   } else {
     Op read{.verb = Verb::read, .id = request_->id};
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done) co_return Attached::unreadable;
-    if (read.chunks.empty()) co_return Attached::no;
+    if (read.chunks.empty() || !may_read(read.record->fingerprint)) co_return Attached::no;
     head = read.chunks.front();
     nonce = read.record->nonce;
     attempt_ = read.record->attempt;
@@ -303,7 +313,7 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   unstored_fields_.assign("Date: ");
   append_http_date(unstored_fields_, ports_.clock.now());
   unstored_fields_.append("\r\n");
-  const std::uint64_t offset = co_await find_resume(*response);
+  const std::uint64_t offset = co_await find_resume(*response, nonce);
   if (offset > 0) tell_offset(offset);
   const StreamToRead stream{.id = request_->id, .head = head, .live = live, .nonce = nonce, .skip = offset};
   http::ResponseSourcePtr body = read_stream(reader_ports(content_type_of(response->headers)), stream);
@@ -329,7 +339,7 @@ bool Exchange::has_part_of_this() const {
 
 // How much of the body its client has already, as it says itself. Of a stream that goes on, an id is looked for among
 // the events that are recorded.
-Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head) {
+Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonce& nonce) {
   const http::RequestHead& request = request_->head;
   if (request.find("Idempotency-Offset") || !request.find("Last-Event-ID")) {
     co_return resumed_at(head, std::string_view());
@@ -342,7 +352,7 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head) {
   while (true) {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done || read.chunks.empty()) break;
-    if (read.record->attempt != attempt_) co_return 0;
+    if (read.record->nonce != nonce) co_return 0;  // the next attempt has other events
     if (request_->presence != nullptr && request_->presence->has_left()) break;
     for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
     read.chunk += static_cast<std::uint32_t>(read.chunks.size());

@@ -30,6 +30,14 @@ enum class StreamState : std::uint8_t {
   cut,    // nothing follows, and it is not the whole response
 };
 
+// The claim that a stream is recorded under, and the request that it answers.
+struct StreamOrigin {
+  OperationId id = {};
+  Nonce nonce = {};
+  Attempt attempt{1};
+  Fingerprint fingerprint = {};
+};
+
 // What operators see of a stream besides its numbers.
 struct StreamLabels {
   std::string tenant = {};
@@ -51,15 +59,22 @@ class LiveStream {
   // Of the body, so much is held. A body that is no longer is recorded as one outcome.
   static constexpr std::size_t window = std::size_t{64} << 10U;
 
-  // Of the claim that `nonce` names. `usage` outlives this.
-  LiveStream(const OperationId& id, const Nonce& nonce, Attempt attempt, Usage& usage, StreamLabels labels = {})
-      : id_(id), attempt_(attempt), labels_(std::move(labels)), usage_(usage), nonce_(nonce) {}
+  // `usage` outlives this.
+  LiveStream(const StreamOrigin& origin, Usage& usage, StreamLabels labels = {})
+      : id_(origin.id),
+        attempt_(origin.attempt),
+        fingerprint_(origin.fingerprint),
+        labels_(std::move(labels)),
+        usage_(usage),
+        nonce_(origin.nonce) {}
   LiveStream(const LiveStream&) = delete;
   LiveStream& operator=(const LiveStream&) = delete;
   ~LiveStream();
 
   const OperationId& id() const { return id_; }
   Attempt attempt() const { return attempt_; }
+  // Of the request that it answers.
+  const Fingerprint& fingerprint() const { return fingerprint_; }
   // Of the newest claim: another one may have been handed to its execution.
   Nonce nonce() const;
 
@@ -145,6 +160,7 @@ class LiveStream {
 
   const OperationId id_;
   const Attempt attempt_;
+  const Fingerprint fingerprint_;
   const StreamLabels labels_;
   Usage& usage_;
 
@@ -176,9 +192,8 @@ class LiveStreams {
   LiveStreams& operator=(const LiveStreams&) = delete;
 
   // A stream that nobody finds before it is listed.
-  std::shared_ptr<LiveStream> make(const OperationId& id, const Nonce& nonce, Attempt attempt,
-                                   StreamLabels labels = {}) {
-    return std::make_shared<LiveStream>(id, nonce, attempt, usage_, std::move(labels));
+  std::shared_ptr<LiveStream> make(const StreamOrigin& origin, StreamLabels labels = {}) {
+    return std::make_shared<LiveStream>(origin, usage_, std::move(labels));
   }
   void list(const std::shared_ptr<LiveStream>& stream);
   void remove(const LiveStream& stream);

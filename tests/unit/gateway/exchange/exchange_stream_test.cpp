@@ -101,6 +101,22 @@ TEST_P(ExchangeStream, a_retry_attaches_on_this_gateway_and_on_another_one) {
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+// The owner gives the key back, and another request takes it before the one that waits looks again.
+TEST_P(ExchangeStream, a_request_that_waits_gets_no_stream_of_another_request) {
+  world.policy.in_flight = InFlight::wait;
+  world.backend.then(after(1s, answer_with(429)));
+  world.backend.then(three_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(500ms);
+  const Call& waiter = world.other.send(world.policy, streaming);
+  world.executor.run_until([&] { return owner.ended(); });
+  const Call& next = world.send({.content = 2, .streams = true});
+  world.executor.run_to_the_end();
+  EXPECT_EQ(next.told(), all_three);
+  EXPECT_EQ(waiter.told(), "");
+  EXPECT_EQ(waiter.status(), 422);
+}
+
 TEST_P(ExchangeStream, a_reader_goes_on_where_it_was) {
   world.backend.then(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s));
   world.send(streaming);

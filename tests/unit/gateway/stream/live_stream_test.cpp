@@ -21,7 +21,7 @@ struct LiveStreamTest : testing::Test {
   void publish(std::size_t size, std::size_t most = unlimited) { live->publish(bytes(size), most); }
 
   Usage usage;
-  std::shared_ptr<LiveStream> live = std::make_shared<LiveStream>(OperationId(), Nonce(), Attempt{1}, usage);
+  std::shared_ptr<LiveStream> live = std::make_shared<LiveStream>(StreamOrigin(), usage);
 };
 
 TEST_F(LiveStreamTest, holds_a_window_whatever_was_published) {
@@ -121,7 +121,7 @@ TEST_F(LiveStreamTest, without_a_reader_what_is_relayed_is_not_held) {
 
 TEST_F(LiveStreamTest, its_streams_are_counted) {
   LiveStreams streams(usage);
-  const auto one = streams.make(OperationId(), Nonce(), Attempt{1});
+  const auto one = streams.make(StreamOrigin());
   one->begin(bytes(10));
   one->publish(bytes(1000), unlimited);
   EXPECT_EQ(streams.counts().streams, 0U);
@@ -139,9 +139,9 @@ TEST_F(LiveStreamTest, operators_see_all_that_are_listed_the_oldest_first) {
   OperationId second;
   second.bytes[20] = 1;
   const auto young =
-      streams.make(second, Nonce(), Attempt{1}, {.tenant = "b", .route = "/b", .since = Time(Duration(2))});
+      streams.make({.id = second}, {.tenant = "b", .route = "/b", .since = Time(Duration(2))});
   const auto old =
-      streams.make(OperationId(), Nonce(), Attempt{3}, {.tenant = "a", .route = "/a", .since = Time(Duration(1))});
+      streams.make({.attempt = Attempt{3}}, {.tenant = "a", .route = "/a", .since = Time(Duration(1))});
   EXPECT_TRUE(streams.snapshot().empty());
   streams.list(young);
   streams.list(old);

@@ -121,7 +121,7 @@ struct StreamReaderTest : testing::Test {
   Metrics metrics;
   NoRoomMaker room;
   ResponseMemory memory{usage, told, executor, metrics, room};
-  std::shared_ptr<LiveStream> live = streams.make(OperationId(), Nonce{}, Attempt{1});
+  std::shared_ptr<LiveStream> live = streams.make(StreamOrigin());
   const OutcomeBytes head =
       std::make_shared<const std::string>(encode({.status = 200, .reason = "OK", .headers = "X: 1\r\n"}));
   std::uint32_t appended = 0;
