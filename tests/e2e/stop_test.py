@@ -96,6 +96,21 @@ class Stops(EndToEnd):
         gateway.kill()
         self.expect_replayed(self.gateway(self.served, *settings, env=env), prefix)
 
+    def test_lookups_are_limited_and_a_caller_at_its_limit_can_stop(self):
+        def look():
+            return gateway.ask("GET", "/v1/chat", [("Idempotency-Key", "k"), ME, ("Idempotency-Lookup", "POST")])
+
+        for setting, expected in (("limits.max_in_flight=2", (503, "overloaded")),
+                                  ("limits.caller.in_flight=2", (429, "caller-limit"))):
+            gateway = self.start(setting)
+            reader = self.begun(gateway)
+            looking = self.read(gateway, method="GET", body=b"", fields=[("Idempotency-Lookup", "POST")]).head()
+            looking.until(len(reader.body))
+            refused = look()
+            self.assertEqual((refused.status, refused.code), expected)
+        self.assertEqual(stop(gateway).status, 204)
+        wait_until(lambda: look().status == 200, what="the places to be given back")
+
     def test_a_stopped_stream_can_be_resumed_and_looked_up(self):
         gateway = self.start()
         self.begun(gateway)

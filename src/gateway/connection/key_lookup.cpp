@@ -59,8 +59,8 @@ bool KeyedHandler::asks_stop(const http::RequestHead& head) {
   return head.method == Method::delete_ && head.find(stop_field).has_value();
 }
 
-std::expected<OperationId, Problem> KeyedHandler::asked_about(RequestContext& request, std::string_view field,
-                                                              std::string& path) {
+std::expected<KeyedHandler::AskedAbout, Problem> KeyedHandler::asked_about(RequestContext& request,
+                                                                           std::string_view field, std::string& path) {
   const std::string_view method = *io_.head.find(field);
   if (!may_be_asked_about(parse_method(method))) {
     return refused(ProblemKind::bad_request,
@@ -90,7 +90,9 @@ std::expected<OperationId, Problem> KeyedHandler::asked_about(RequestContext& re
     return refused(ProblemKind::bad_request,
                    "Keys on this path end with the resource that it names, and cannot be looked up.");
   }
-  return identity.operation(key.given, {});
+  return identity.operation(key.given, {}).transform([&](const OperationId& id) {
+    return AskedAbout{.id = id, .caller = tenant_.of(shared_.ids, identity.caller())};
+  });
 }
 
 bool KeyedHandler::awaits_continue(const Policy& policy) const {
@@ -128,30 +130,45 @@ KeyedRequest KeyedHandler::request_about(RequestContext& request, const Operatio
 }
 
 Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
-  auto operation = asked_about(request, lookup_field, path);
-  request.close_unless_read();
-  if (!operation) {
-    co_await writer_.write_problem(request, std::move(operation.error()));
+  const Limits& limits = request.settings().limits;
+  const Usage::Share share = shared_.usage.begin(limits.max_in_flight);
+  const auto about = co_await begin_about(request, lookup_field, path, share);
+  if (!about) co_return;
+  KeyQuota quota(shared_.callers, shared_.networks, limits);
+  if (limits.caller.any() && !quota.begin(about->caller, worker_.loop().now())) {
+    co_await refuse_caller(request, KeyQuota::too_many_at_work);
     co_return;
   }
-  request.operation = *operation;
-  const KeyedRequest asked = request_about(request, *operation);
-  memory_.begin(request.settings().limits.max_body_memory);
+  const KeyedRequest asked = request_about(request, about->id);
+  memory_.begin(limits.max_body_memory);
   co_await exchange_.look_up(asked, writer_.reply());
   co_await write_reply(request, nullptr);
 }
 
+// A caller with as many requests at work as it may have can still stop them.
 Task<void> KeyedHandler::stop(RequestContext& request, std::string& path) {
-  auto operation = asked_about(request, stop_field, path);
-  request.close_unless_read();
-  if (!operation) {
-    co_await writer_.write_problem(request, std::move(operation.error()));
-    co_return;
-  }
-  request.operation = *operation;
-  const KeyedRequest asked = request_about(request, *operation);
+  const Usage::Share share = shared_.usage.begin(request.settings().limits.max_in_flight);
+  const auto about = co_await begin_about(request, stop_field, path, share);
+  if (!about) co_return;
+  const KeyedRequest asked = request_about(request, about->id);
   co_await exchange_.stop(asked, writer_.reply());
   co_await write_reply(request, nullptr);
+}
+
+Task<std::optional<KeyedHandler::AskedAbout>> KeyedHandler::begin_about(RequestContext& request, std::string_view field,
+                                                                        std::string& path, const Usage::Share& share) {
+  auto about = asked_about(request, field, path);
+  request.close_unless_read();
+  if (!share) {
+    co_await writer_.refuse_overload(request, Overload::in_flight);
+    co_return std::nullopt;
+  }
+  if (!about) {
+    co_await writer_.write_problem(request, std::move(about.error()));
+    co_return std::nullopt;
+  }
+  request.operation = about->id;
+  co_return *about;
 }
 
 }  // namespace once::gateway

@@ -50,8 +50,15 @@ class KeyedHandler final : private ReplyStart {
   // A request for what is recorded, which executes nothing.
   KeyedRequest request_about(RequestContext& request, const OperationId& operation);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
+  struct AskedAbout {
+    OperationId id;
+    TenantTag caller;
+  };
   // The operation that a lookup or a stop is about, or why there is none. `field` names its method.
-  std::expected<OperationId, Problem> asked_about(RequestContext& request, std::string_view field, std::string& path);
+  std::expected<AskedAbout, Problem> asked_about(RequestContext& request, std::string_view field, std::string& path);
+  // nullopt: it was refused.
+  Task<std::optional<AskedAbout>> begin_about(RequestContext& request, std::string_view field, std::string& path,
+                                              const Usage::Share& share);
 
   // After the exchange. `write`: that to a resource, if it is one.
   Task<void> write_reply(RequestContext& request, ResourceWrite* write);
