@@ -62,7 +62,7 @@ class Manual(unittest.TestCase):
                 page = page.split("once " + " ".join(command) + "\n", 1)[1]
             for names, value in OPTION.findall(section(help_of(*command), "Options")):
                 line = ", ".join(names.split(","))
-                value = value.removesuffix(" ...").split("Needs:")[0].split(" Excludes:")[0].split(" REQUIRED")[0].strip()
+                value = re.split(r"(?:Needs|Excludes):| REQUIRED", value.removesuffix(" ..."))[0].strip()
                 with self.subTest(command=command, option=line):
                     self.assertRegex(page, rf"(?m)^ +{re.escape(line)}{' ' + re.escape(value) if value else ''}(?: |$)")
                 looked_at += 1

@@ -90,9 +90,9 @@ std::expected<KeyedHandler::AskedAbout, Problem> KeyedHandler::asked_about(Reque
     return refused(ProblemKind::bad_request,
                    "Keys on this path end with the resource that it names, and cannot be looked up.");
   }
-  return identity.operation(key.given, {}).transform([&](const OperationId& id) {
-    return AskedAbout{.id = id, .caller = tenant_.of(shared_.ids, identity.caller())};
-  });
+  auto operation = identity.operation(key.given, {});
+  if (!operation) return std::unexpected(std::move(operation.error()));
+  return AskedAbout{.id = *operation, .caller = tenant_.of(shared_.ids, identity.caller())};
 }
 
 bool KeyedHandler::awaits_continue(const Policy& policy) const {
