@@ -39,6 +39,7 @@ class Endless:
                 self.left.set()
                 return
             number += 1
+        connection.reset()
 
 
 class Stops(EndToEnd):

@@ -138,10 +138,8 @@ TEST_F(LiveStreamTest, operators_see_all_that_are_listed_the_oldest_first) {
   LiveStreams streams(usage);
   OperationId second;
   second.bytes[20] = 1;
-  const auto young =
-      streams.make({.id = second}, {.tenant = "b", .route = "/b", .since = Time(Duration(2))});
-  const auto old =
-      streams.make({.attempt = Attempt{3}}, {.tenant = "a", .route = "/a", .since = Time(Duration(1))});
+  const auto young = streams.make({.id = second}, {.tenant = "b", .route = "/b", .since = Time(Duration(2))});
+  const auto old = streams.make({.attempt = Attempt{3}}, {.tenant = "a", .route = "/a", .since = Time(Duration(1))});
   EXPECT_TRUE(streams.snapshot().empty());
   streams.list(young);
   streams.list(old);
