@@ -339,6 +339,10 @@ void SimNet::reset_on_close(int fd) {
   if (End* end = end_of(fd)) end->resets = true;
 }
 
+void SimNet::end_on_close(int fd) {
+  if (End* end = end_of(fd)) end->resets = false;
+}
+
 void SimNet::close(int fd) {
   const auto at = descriptors_.find(fd);
   ONCE_ASSERT(at != descriptors_.end());

@@ -99,6 +99,7 @@ class SimNet final : public http::Net {
   ssize_t send(int fd, std::span<const iovec> pieces) override;
   void shut_down_writing(int fd) override;
   void reset_on_close(int fd) override;
+  void end_on_close(int fd) override;
   void close(int fd) override;
   int open_spare() override;
 

@@ -140,6 +140,11 @@ void KernelNet::reset_on_close(int fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
+void KernelNet::end_on_close(int fd) {
+  const linger in_order{.l_onoff = 0, .l_linger = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &in_order, sizeof in_order);
+}
+
 void KernelNet::close(int fd) {
   ::close(fd);
 }

@@ -22,6 +22,7 @@ class KernelNet final : public Net {
   ssize_t send(int fd, std::span<const iovec> pieces) override;
   void shut_down_writing(int fd) override;
   void reset_on_close(int fd) override;
+  void end_on_close(int fd) override;
   void close(int fd) override;
   int open_spare() override;
 };

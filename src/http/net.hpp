@@ -61,6 +61,8 @@ class Net {
   virtual void shut_down_writing(int fd) = 0;
   // SO_LINGER with a time of zero: the peer sees a reset when the descriptor is closed.
   virtual void reset_on_close(int fd) = 0;
+  // Takes that back.
+  virtual void end_on_close(int fd) = 0;
   virtual void close(int fd) = 0;
 
   // A spare descriptor: closing it makes one available when the process is out of descriptors.

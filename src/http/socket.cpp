@@ -400,4 +400,10 @@ void Socket::reset_on_close() {
   net().reset_on_close(fd_);
 }
 
+void Socket::end_on_close() {
+  if (tls_ != nullptr) return;
+  resets_ = false;
+  net().end_on_close(fd_);
+}
+
 }  // namespace once::http

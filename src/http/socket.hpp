@@ -248,6 +248,8 @@ class Socket final : public Pollable {
   // Closing will reset the connection, so that the peer cannot mistake a truncated message for a complete one. Until
   // then shut_down_writing() does nothing, and with TLS no close_notify is sent.
   void reset_on_close();
+  // Takes that back. Not with TLS, where an end that is not announced is none anyway.
+  void end_on_close();
   bool resets() const { return resets_; }
   Loop& loop() const { return loop_; }
 

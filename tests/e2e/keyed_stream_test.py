@@ -370,8 +370,14 @@ class KeyedStreams(EndToEnd):
         reader = self.read(gateway).head()
         self.script.tell(event(0), event(1))
         told = reader.until(len(event(0) + event(1)))
+        old = self.connect(gateway)  # without chunks
+        old.send_request("POST", "/v1/chat", [("Idempotency-Key", "k"), ("Authorization", "Bearer me"),
+                                              ("Content-Type", "application/json")], b'{"prompt": "hi"}', version="HTTP/1.0")
+        old.read_until(event(1))
         gateway.kill()
         self.assertTrue(reader.cut())
+        with self.assertRaises(ConnectionResetError):
+            old.fill()
         again = self.gateway(self.served, *settings, env=env)
 
         def after_the_lease():

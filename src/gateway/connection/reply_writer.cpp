@@ -81,6 +81,9 @@ Task<bool> ReplyWriter::write(RequestContext& request) {
 // A body that is still coming, from the backend or from the store.
 Task<bool> ReplyWriter::stream_rest(bool chunked) {
   char size[18];
+  // Where only the end of the connection ends the body, the system resets it if this process is killed.
+  const bool ends_by_close = !chunked && !reply_.streamed_length && !io_.secure;
+  if (ends_by_close) io_.socket.reset_on_close();
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = reply_.body};
   // An empty chunk would be the last one.
   if (chunk.data.empty()) chunk = co_await reply_.source->next(reply_.stream_idle);
@@ -100,6 +103,7 @@ Task<bool> ReplyWriter::stream_rest(bool chunked) {
     }
     const IoResult sent = co_await io_.socket.write_all(pieces, io_.timeouts->body_idle);
     if (sent.status != Io::ok) co_return false;
+    if (last && ends_by_close) io_.socket.end_on_close();
     if (last) co_return true;
     chunk = co_await reply_.source->next(reply_.stream_idle);
   }

@@ -155,6 +155,16 @@ TEST_F(SocketTest, a_reset_is_a_failure_for_the_reader_and_for_the_writer) {
   EXPECT_LT(other.bytes, large.size());
 }
 
+TEST_F(SocketTest, a_reset_that_is_taken_back_is_an_end) {
+  connect(tcp_pair());
+  far->reset_on_close();
+  far->end_on_close();
+  run.start(read(*near, long_enough, result, bytes));
+  far.reset();
+  run.run();
+  EXPECT_EQ(result.status, Io::end);
+}
+
 TEST_F(SocketTest, cancel_wakes_reader_and_writer_but_not_from_within) {
   const Pair pair = local_pair();
   shrink_send_buffer(pair);
