@@ -253,7 +253,8 @@ class Client {
                       std::stop_token stop = {}) const;
 
   // Ends the execution of a request that streams, as the caller that sent it: same method, URL, key and headers; its
-  // body is not needed. Only for requests that went through Once: another server sees a DELETE of that URL.
+  // body is not needed. Without a key, that of the key file, which must exist; it is not changed. Only for requests
+  // that went through Once: another server sees a DELETE of that URL.
   StopResult stop(const Request& request, const Watcher& watcher = {}, std::stop_token stop = {}) const;
 
  private:

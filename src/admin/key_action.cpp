@@ -20,9 +20,10 @@ Duration ttl_of(const KeyInfo& key) {
   return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
 }
 
-// Only what is at work can be stopped.
+// Only a request that is running can be stopped. Of a key that succeeded, find_stream() reads whether it was stopped
+// before, and refuses.
 std::optional<Problem> stop_obstacle(const KeyInfo& key, Time now) {
-  if (is_live(key, now)) return std::nullopt;
+  if (is_live(key, now) || key.state == State::succeeded) return std::nullopt;
   if (key.state == State::started || key.state == State::unknown) {
     return problem(ProblemKind::outcome_unknown,
                    "The owner of this key is gone, so there is nothing to stop. It can be resolved or released.");

@@ -64,7 +64,7 @@ void print_table(const std::vector<JsonTree>& keys) {
   for (const JsonTree& key : keys) {
     rows.push_back({text_of(key, "id").substr(0, short_id), shown_state(key), text_of(key, "tenant"),
                     text_of(key, "route"), text_of(key, "attempt"), text_of(key, "started_at"),
-                    text_of(key, "outcome_bytes")});
+                    text_of(key, "outcome_bytes") + (text_of(key, "body") == "in_chunks" ? " + chunks" : "")});
   }
   std::array<std::size_t, titles.size()> widths{};
   for (const auto& row : rows) {

@@ -122,6 +122,10 @@ int send_whole(const Sending& sending, const SendOutput& output) {
 }
 
 int send(const SendOptions& options) {
+  if (options.stop && options.key.empty() && options.key_file.empty()) {
+    print_error("--stop needs the --key or the --key-file of the request");
+    return send_exit::wrong_usage;
+  }
   auto data = read_data(options.stop ? std::string() : options.data);
   if (!data) {
     print_error(data.error());
@@ -172,12 +176,13 @@ void add_options(CLI::App& command, SendOptions& options) {
   auto* stream = command.add_flag("--stream", options.stream,
                                   "Write the body as it comes, and continue it if the connection breaks; --timeout is "
                                   "then the longest silence");
-  command.add_flag("--stop-on-interrupt", options.stop_on_interrupt, "With --stream: Ctrl-C also stops the request")
-      ->needs(stream);
   command
-      .add_flag("--stop", options.stop,
-                "Stop the request with this --key, method and URL, whose response streams through Once")
-      ->needs(key);
+      .add_flag("--stop-on-interrupt", options.stop_on_interrupt,
+                "With --stream: Ctrl-C asks Once to stop the request, as --stop does, instead of only leaving it")
+      ->needs(stream);
+  command.add_flag("--stop", options.stop,
+                   "Stop the request with this method, URL and --key or --key-file, whose response streams through "
+                   "Once; give the headers that name its caller");
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 // once send --stream and --stop.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "cli/keys.hpp"
 #include "cli/output.hpp"
 #include "cli/send.hpp"
+#include "client/error_body.hpp"
 
 namespace once::cli {
 
@@ -40,10 +44,13 @@ client::Reader writer(const Sending& sending, const SendOutput& output, const st
               }};
 }
 
-// The options with which the same command continues behind what was written; a file is written anew.
+std::string key_option(const SendOptions& options, const client::Result& result) {
+  return options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
+}
+
+// The options with which the same command continues after what was written; a file is written anew.
 std::string continuing(const SendOptions& options, const StreamResult& got, const Written& written) {
-  std::string text =
-      options.key_file.empty() ? "--key " + got.result.key : fmt::format("--key-file {}", options.key_file);
+  std::string text = key_option(options, got.result);
   const std::uint64_t offset = got.received - written.given + written.written;
   if (offset == 0 || !options.output.empty()) return text;
   text += fmt::format(" -H 'Idempotency-Offset: {}'", offset);
@@ -56,22 +63,50 @@ bool is_stopped(const client::StopResult& got) {
          !got.result.answer->header("Idempotency-Stopped").empty();
 }
 
+// Whether a header of the request may say who its caller is. Which one does is the gateway's configuration.
+bool may_name_caller(const client::Request& request) {
+  static constexpr std::array<std::string_view, 6> others = {"Accept",        "Content-",    "Idempotency-",
+                                                             "Last-Event-ID", "traceparent", "User-Agent"};
+  if (request.url.contains('@')) return true;  // a user name, which is sent as Authorization
+  return std::ranges::any_of(request.headers, [](const client::Header& header) {
+    return std::ranges::none_of(others, [&](std::string_view other) {
+      return iequals(std::string_view(header.name).substr(0, other.size()), other);
+    });
+  });
+}
+
+// A stop needs a caller, so it is not suggested for a request that cannot have one.
 void explain_left(const Sending& sending, const StreamResult& got, const Written& written) {
-  print_error(fmt::format(
-      "left; the request goes on at the server. To continue, run the same command with {}; to end it, with --key {} "
-      "--stop",
-      continuing(sending.options, got, written), got.result.key));
+  std::string text = fmt::format("left; the request goes on at the server. To continue, run the same command with {}",
+                                 continuing(sending.options, got, written));
+  if (may_name_caller(sending.request)) {
+    text += fmt::format("; to end it, with --stop {}", key_option(sending.options, got.result));
+  }
+  print_error(text);
+}
+
+// Why a stop was refused: the status, and code and text of the problem.
+std::string why_not_stopped(const client::Result& result) {
+  if (!result.answer || result.answer->status < 400) {
+    return result.detail.empty() ? std::string(name(result.happened)) : result.detail;
+  }
+  const client::ErrorBody error = client::read_error_body(result.answer->body);
+  std::string text =
+      fmt::format("{} {}", result.answer->status, error.code.empty() ? name(result.happened) : error.code);
+  if (!error.detail.empty()) text += ": " + error.detail;
+  if (!result.detail.empty()) text += fmt::format(" ({})", result.detail);
+  return plain(std::move(text));
 }
 
 // Ctrl-C with --stop-on-interrupt. A second one ends this, too.
 void stop_interrupted(const Sending& sending, const StreamResult& got, const Written& written) {
   const Interruption interruption;
+  if (!sending.options.quiet) print_error("interrupted; stopping the request");
   client::Request request = sending.request;
   request.key = got.result.key;
   const client::StopResult stopped = sending.client.stop(request, {}, interruption.token());
   if (!is_stopped(stopped)) {
-    print_error(fmt::format("could not be stopped: {}",
-                            stopped.result.detail.empty() ? name(stopped.result.happened) : stopped.result.detail));
+    print_error("could not be stopped: " + why_not_stopped(stopped.result));
     explain_left(sending, got, written);
   } else if (!sending.options.quiet) {
     print_error(stopped.stopped == Stopped::yes ? "stopped" : "the response had ended already");
@@ -170,7 +205,14 @@ int send_stop(const Sending& sending) {
   const client::StopResult got =
       sending.client.stop(sending.request, send_progress(sending.options), interruption.token());
   const client::Result& result = got.result;
-  if (result.stop_reason == client::StopReason::cancelled) return send_exit::by_signal + interruption.signal();
+  if (result.stop_reason == client::StopReason::cancelled) {
+    print_error("interrupted; it is unknown whether the request was stopped. A stop may be repeated");
+    return send_exit::by_signal + interruption.signal();
+  }
+  if (result.stop_reason == client::StopReason::key_file) {
+    print_error(result.detail + "; --stop needs the key file of the request that it stops");
+    return send_exit::failed;
+  }
   if (is_stopped(got)) {
     if (sending.options.quiet) return 0;
     print_error(got.stopped == Stopped::yes ? "stopped; the same command without --stop gets what came of the response"
@@ -184,7 +226,7 @@ int send_stop(const Sending& sending) {
     return send_exit::not_known;
   }
   if (result.answer) print(result.answer->body);
-  print_error(result.detail.empty() ? fmt::format("not stopped: {}", name(result.happened)) : result.detail);
+  print_error("not stopped: " + why_not_stopped(result));
   // A stop may be repeated, so an earlier try leaves nothing open.
   const bool answered = result.stop_reason == client::StopReason::answered;
   return answered && result.answer->header("Idempotency-Status") != "unknown"

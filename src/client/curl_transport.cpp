@@ -284,7 +284,7 @@ Tried CurlTransport::perform(const Try& what, const std::stop_token& stop) {
     tried.answer = {};
     if (code == CURLE_OK)
       tried.detail = "the connection was closed in the middle of the response";
-    else
+    else if (tried.happened != Happened::cancelled)  // curl's words for that are about its callbacks
       tried.detail = error[0] != '\0' ? error.data() : curl_easy_strerror(code);
   }
   return tried;

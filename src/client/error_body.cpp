@@ -12,10 +12,14 @@ namespace {
 constexpr std::size_t deepest = 16;
 constexpr std::size_t longest = std::size_t{64} << 10;
 
-// Reads `code` and `retryable` of the document, and `code` of its member `error`.
+// Reads `code`, `retryable` and `detail` of the document, and `code` and `message` of its member `error`.
 class ErrorReader final : public JsonVisitor {
  public:
-  ErrorBody take() { return {.code = std::move(top_code_.empty() ? nested_code_ : top_code_), .says = says_}; }
+  ErrorBody take() {
+    return {.code = std::move(top_code_.empty() ? nested_code_ : top_code_),
+            .says = says_,
+            .detail = std::move(detail_.empty() ? message_ : detail_)};
+  }
 
   bool begin(JsonContainer container) override {
     const bool object = container == JsonContainer::object;
@@ -36,9 +40,12 @@ class ErrorReader final : public JsonVisitor {
   bool scalar(const JsonScalar& value) override {
     if (places_.empty()) return false;
     const Place place = places_.back();
-    const bool code = value.kind == JsonScalar::Kind::string && name_ == "code";
+    const bool text = value.kind == JsonScalar::Kind::string;
+    const bool code = text && name_ == "code";
     if (code && place == Place::top) top_code_ = value.content;
     if (code && place == Place::error) nested_code_ = value.content;
+    if (text && place == Place::top && name_ == "detail") detail_ = value.content;
+    if (text && place == Place::error && name_ == "message") message_ = value.content;
     if (value.kind == JsonScalar::Kind::boolean && place == Place::top && name_ == "retryable") {
       says_ = value.content == "true" ? Reply::Says::retryable : Reply::Says::not_retryable;
     }
@@ -57,6 +64,8 @@ class ErrorReader final : public JsonVisitor {
   std::string name_;           // of the last member
   std::string top_code_;
   std::string nested_code_;
+  std::string detail_;
+  std::string message_;
   Reply::Says says_ = Reply::Says::nothing;
 };
 

@@ -87,6 +87,7 @@ std::expected<KeyRecord, std::string> KeyFile::open(const KeyRecord& fresh) {
 
 std::expected<KeyRecord, std::string> KeyFile::read() {
   const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open() && errno == ENOENT) return std::unexpected(fmt::format("there is no key file {}", path_));
   if (!file.open()) return failure("open", path_);
   std::array<char, longest_file> buffer{};
   const ssize_t size = ::read(file.get(), buffer.data(), buffer.size());

@@ -41,12 +41,14 @@ class KeyFile {
   // The record on disk: `fresh` if there was none, what was there otherwise. Durable when it returns.
   std::expected<KeyRecord, std::string> open(const KeyRecord& fresh);
 
+  // The record on disk, which must be there.
+  std::expected<KeyRecord, std::string> read();
+
   // A final answer came. If this fails the answer still stands: the next run sends the same key and gets it again.
   std::expected<void, std::string> mark_done(KeyRecord record);
   std::expected<void, std::string> remove();
 
  private:
-  std::expected<KeyRecord, std::string> read();
   std::expected<std::string, std::string> write_beside(const KeyRecord& record);
   std::expected<void, std::string> sync_folder();
   void step(std::string_view name) const {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "client/key_file.hpp"
 #include "client/operation.hpp"
 #include "client/stream_body.hpp"
 
@@ -22,6 +23,15 @@ StreamEnd end_of(const Result& result, const StreamBody& body) {
   if (result.stop_reason == StopReason::cancelled) return StreamEnd::left;
   if (is_held(result)) return StreamEnd::outcome_unknown;
   return result.stop_reason == StopReason::answered ? StreamEnd::refused : StreamEnd::gave_up;
+}
+
+// The key of the operation to stop: the given one, or that in its key file. The body is not needed, so whether the file
+// belongs to this request cannot be checked.
+std::expected<std::string, std::string> key_to_stop(const Asked& asked) {
+  if (!asked.request.key.empty()) return asked.request.key;
+  auto record = KeyFile(asked.options.key_file).read();
+  if (!record) return std::unexpected(std::move(record.error()));
+  return std::move(record->key);
 }
 
 }  // namespace
@@ -54,16 +64,18 @@ StreamResult run_stream(const Asked& asked, const Reader& reader, const Ports& p
 
 StopResult run_stop(const Asked& asked, const Ports& ports) {
   const Request& operation = asked.request;
-  if (operation.key.empty()) {
+  if (operation.key.empty() && asked.options.key_file.empty()) {
     return {.result = {.stop_reason = StopReason::bad_request, .detail = "the key of the request is needed"}};
   }
-  Request request{.method = "DELETE", .url = operation.url, .key = operation.key};
+  auto key = key_to_stop(asked);
+  if (!key) return {.result = {.stop_reason = StopReason::key_file, .detail = std::move(key.error())}};
+  Request request{.method = "DELETE", .url = operation.url, .key = *std::move(key)};
   for (const Header& header : operation.headers) {
     if (!iequals(header.name, "Content-Type")) request.headers.push_back(header);  // there is no body
   }
   request.headers.push_back({.name = "Idempotency-Stop", .value = operation.method});
   Options options = asked.options;
-  options.key_file.clear();  // it is the operation's
+  options.key_file.clear();  // it stays as it is: the operation has not been sent again
   Result result =
       run_operation({.options = options, .request = request, .watcher = asked.watcher, .stop = asked.stop}, ports);
   const bool stopped = result.answer && iequals(result.answer->header("Idempotency-Stopped"), "true");

@@ -84,6 +84,7 @@ class Operators(EndToEnd):
         self.assertEqual(shown["stream"], {"state": "stopped", "chunks": 2, "bytes": len(reader.body), "readers": 0})
         status, problem = self.stop(gateway, shown)
         self.assertEqual((status, problem["code"]), (409, "claim-lost"))
+        self.assertIn("was stopped before", problem["detail"])
         lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
         self.assertEqual([(line["action"], line["result"], line["from"], line["to"]) for line in lines],
                          [("stop", "refused", "started", "started"), ("forget", "refused", "started", "started"),
@@ -108,6 +109,9 @@ class Operators(EndToEnd):
         self.assertEqual((status, problem["code"]), (409, "in-flight"))
         go.set()
         self.assertEqual(slow.read_response().status, 201)
+        status, problem = self.stop(gateway, self.show(gateway, key["id"]))
+        self.assertEqual((status, problem["code"]), (409, "claim-lost"))
+        self.assertIn("has ended", problem["detail"])
 
     def test_a_body_is_followed_to_its_end(self):
         gateway = self.start()
@@ -154,6 +158,10 @@ class Operators(EndToEnd):
         out = self.keys(gateway, "show", listed["id"], "--follow")
         self.assertEqual((out.returncode, out.stdout), (0, event(0).decode()))
         self.assertEqual(out.stderr, "once: the response was stopped here\n")
+        out = self.keys(gateway, "stop", listed["id"], "--yes")
+        self.assertEqual((out.returncode, out.stdout), (3, ""))
+        self.assertIn("was stopped before", out.stderr)
+        self.assertRegex(self.keys(gateway, "list").stdout, rf"{listed['id'][:16]}  succeeded .* \d+ \+ chunks\n")
         self.script.tell(event(1), None)
 
 

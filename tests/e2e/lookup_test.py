@@ -1,4 +1,5 @@
 """Lookups by key: a GET that says what became of a request, and executes nothing."""
+import json
 import threading
 
 from harness import EndToEnd, kept_part
@@ -49,6 +50,8 @@ class Lookups(EndToEnd):
                 "a method without keys": look(gateway, of="PUT"),
         }.items():
             self.assertEqual((answer.status, answer.code), (404, "key-not-found"), what)
+            retryable = json.loads(answer.body)["retryable"]
+            self.assertEqual(retryable, what != "a method without keys", what)
 
     def test_wrong_lookups_are_refused(self):
         backend = self.backend()

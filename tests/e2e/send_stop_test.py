@@ -1,7 +1,9 @@
 """`once send --stop` at a real gateway."""
 import os
+import pathlib
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from keyed_stream_test import Script, event
@@ -24,9 +26,9 @@ class SendStop(Streaming):
                  ("Content-Type", "application/json"), *fields]
         return gateway.ask("POST", "/v1/chat", named, PROMPT.encode())
 
-    def sends(self, gateway, *arguments):
-        process = subprocess.Popen([os.environ["ONCE_BINARY"], "send", "POST", f"http://127.0.0.1:{gateway.port}/v1/chat", "-d", PROMPT, *ME,
-                                    "--key", "k", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    def sends(self, gateway, *arguments, key=("--key", "k"), caller=ME):
+        process = subprocess.Popen([os.environ["ONCE_BINARY"], "send", "POST", f"http://127.0.0.1:{gateway.port}/v1/chat", "-d", PROMPT, *caller,
+                                    *key, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         return process
@@ -44,6 +46,49 @@ class SendStop(Streaming):
         self.assertIn("stopped by its caller", stderr)
         code, _, stderr = self.ended(self.sends(gateway, "--stop"))
         self.assertEqual(code, 0, stderr)
+
+    def test_a_stop_with_the_key_file_of_the_request(self):
+        gateway = self.start_gateway()
+        folder = tempfile.TemporaryDirectory(prefix="once-e2e-")
+        self.addCleanup(folder.cleanup)
+        file = pathlib.Path(folder.name) / "chat.key"
+        code, _, stderr = self.ended(self.sends(gateway, "--stop", key=["--key-file", str(file)]))
+        self.assertEqual(code, 1, stderr)
+        self.assertIn(f"there is no key file {file}", stderr)
+        self.assertFalse(file.exists())
+        reading = self.sends(gateway, "--stream", key=["--key-file", str(file)])
+        self.script.tell(event(0))
+        self.output(reading, len(event(0)))
+        code, _, stderr = self.ended(self.sends(gateway, "--stop", key=["--key-file", str(file)]))
+        self.assertEqual(code, 0, stderr)
+        self.assertIn("once: stopped", stderr)
+        self.assertEqual(self.ended(reading)[0], 0)
+
+    def test_a_refused_stop_says_why(self):
+        gateway = self.start_gateway()
+        code, stdout, stderr = self.ended(self.sends(gateway, "--stop", key=["--key", "other"]))
+        self.assertEqual(code, 4, stderr)
+        self.assertIn("not stopped: 404 key-not-found: ", stderr)
+        self.assertIn(b'"code":"key-not-found"', stdout)
+        code, _, stderr = self.ended(self.sends(gateway, "--stop", caller=[]))
+        self.assertEqual(code, 4, stderr)
+        self.assertIn("not stopped: 401 caller-required: ", stderr)
+        self.assertIn("stopped", stderr.split("caller-required: ")[1])
+
+    def test_a_stop_is_suggested_only_for_a_request_that_may_have_a_caller(self):
+        gateway = self.start_gateway()
+        for key, caller, suggested in ("k", ME[:2], True), ("anonymous", [], False):
+            with self.subTest(key=key):
+                reading = self.sends(gateway, "--stream", key=["--key", key], caller=caller)
+                self.script.tell(event(0))
+                self.output(reading, len(event(0)))
+                reading.send_signal(signal.SIGINT)
+                code, _, stderr = self.ended(reading)
+                self.assertEqual(code, 130, stderr)
+                self.assertIn("left; the request goes on", stderr)
+                self.assertIn("once: try 1: cancelled\n", stderr)
+                self.assertEqual(f"--stop --key {key}" in stderr, suggested, stderr)
+                self.script.tell(None)
 
     def test_once_send_stops_on_interrupt(self):
         gateway = self.start_gateway()

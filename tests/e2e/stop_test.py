@@ -1,5 +1,6 @@
 """A caller stops its keyed stream: the backend is let go, what was recorded is the answer, and nothing runs again."""
 import contextlib
+import json
 import os
 import secrets
 import threading
@@ -145,6 +146,8 @@ class Stops(EndToEnd):
                 ("no method", stop(gateway, of="what"), (400, "bad-request")),
         ]:
             self.assertEqual((answer.status, answer.code), expected, what)
+        self.assertIn("can stop it", json.loads(stop(gateway, caller=None).body)["detail"])
+        self.assertFalse(json.loads(stop(gateway, of="PUT").body)["retryable"], "a method without keys")
         self.script.events.release()
         reader.until(len(event(0) + event(1) + event(2)))
         self.assertEqual(stop(gateway).status, 204)

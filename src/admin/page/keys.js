@@ -25,7 +25,7 @@ function row(key) {
   return el("tr", {"data-id": key.id}, el("th", {scope: "row"}, open), cell("State", badge(key)),
     cell("Route", key.route || "–", {class: "wrap"}), cell("Tenant", key.tenant || "–", {class: "wrap"}),
     cell("Attempt", number(key.attempt), {class: "n"}), cell("Started", when(key.started_at)), cell("Expires", when(key.expires_at)),
-    cell("Stored", key.outcome_bytes ? bytes(key.outcome_bytes) : "–", {class: "n"}));
+    cell("Stored", key.outcome_bytes ? bytes(key.outcome_bytes) + (key.body === "in_chunks" ? " + chunks" : "") : "–", {class: "n"}));
 }
 
 function query(cursor, limit = pageSize) {

@@ -48,6 +48,19 @@ std::unexpected<Problem> refused(ProblemKind kind, std::string detail) {
   return std::unexpected(problem(kind, std::move(detail)));
 }
 
+// Unlike a key that is not there yet, this stays so however often it is asked.
+std::unexpected<Problem> no_keys_here() {
+  Problem none = problem(ProblemKind::key_not_found, "This path has no keys for that method.");
+  none.retryable = Retryable::no;
+  return std::unexpected(std::move(none));
+}
+
+std::string caller_needed(std::string_view field) {
+  return std::string(field == stop_field ? "Only the caller that sent a request can stop it."
+                                         : "Only the caller that sent a request can look it up by its key.") +
+         " This request does not identify its caller, or keys on this path do not belong to callers.";
+}
+
 }  // namespace
 
 bool KeyedHandler::asks_lookup(const http::RequestHead& head) {
@@ -76,7 +89,7 @@ std::expected<KeyedHandler::AskedAbout, Problem> KeyedHandler::asked_about(Reque
   RequestKey key = find_request_key(policy, io_.head);
   if (key.problem) return std::unexpected(*std::move(key.problem));
   if (key.kind == RequestKey::Kind::not_covered) {
-    return refused(ProblemKind::key_not_found, "This path has no keys for that method.");
+    return no_keys_here();
   }
   if (!key.given) {
     return refused(ProblemKind::key_required, std::string(field) + " needs the header " + policy->key.header + ".");
@@ -84,11 +97,12 @@ std::expected<KeyedHandler::AskedAbout, Problem> KeyedHandler::asked_about(Reque
   const RequestIdentity identity(request.rules(), request.facts(), *policy);
   if (auto problem = identity.caller_problem()) return std::unexpected(*std::move(problem));
   if (!is_looked_up_by_caller(*policy, identity) || policy->mode == Mode::shadow) {
-    return refused(ProblemKind::caller_required, "A key is looked up by the caller that it belongs to.");
+    return refused(ProblemKind::caller_required, caller_needed(field));
   }
   if (is_of_life(*policy, io_.head.method)) {
     return refused(ProblemKind::bad_request,
-                   "Keys on this path end with the resource that it names, and cannot be looked up.");
+                   std::string("Keys on this path end with the resource that it names, so a request cannot be ") +
+                       (field == stop_field ? "stopped" : "looked up") + " by its key.");
   }
   auto operation = identity.operation(key.given, {});
   if (!operation) return std::unexpected(std::move(operation.error()));

@@ -31,7 +31,7 @@ TEST(KeyAction, only_a_request_at_work_is_stopped) {
   EXPECT_EQ(stop_refused(key), ProblemKind::outcome_unknown);
   key.state = State::unknown;
   EXPECT_EQ(stop_refused(key), ProblemKind::outcome_unknown);
-  key.state = State::succeeded;
+  key.state = State::failed;
   EXPECT_EQ(stop_refused(key), ProblemKind::claim_lost);
 }
 

@@ -23,6 +23,13 @@ TEST(ClientErrorBody, error_object) {
   EXPECT_EQ(read_error_body(R"({"error":{"code":"inner"},"code":"outer"})").code, "outer");
 }
 
+TEST(ClientErrorBody, text_for_people) {
+  EXPECT_EQ(read_error_body(R"({"code":"x","detail":"Give \"a\"."})").detail, R"(Give "a".)");
+  EXPECT_EQ(read_error_body(R"({"error":{"message":"inner","detail":"no"}})").detail, "inner");
+  EXPECT_EQ(read_error_body(R"({"error":{"message":"inner"},"detail":"outer","message":"no"})").detail, "outer");
+  EXPECT_EQ(read_error_body(R"({"detail":["no"]})").detail, "");
+}
+
 TEST(ClientErrorBody, what_is_not_understood_says_nothing) {
   for (const std::string& text :
        {std::string(""), std::string("<html>"), std::string(R"(["code","in-flight"])"), std::string(R"({"code":409})"),

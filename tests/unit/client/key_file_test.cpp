@@ -57,6 +57,13 @@ TEST_F(ClientKeyFile, is_as_the_page_describes_it) {
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
+TEST_F(ClientKeyFile, a_file_that_is_only_read_must_be_there) {
+  EXPECT_EQ(KeyFile(path()).read(), std::unexpected("there is no key file " + path()));
+  EXPECT_EQ(files(), 0);
+  ASSERT_TRUE(KeyFile(path()).open(record("k-1")));
+  EXPECT_EQ(KeyFile(path()).read(), record("k-1"));
+}
+
 TEST_F(ClientKeyFile, second_process_gets_the_first_ones_key) {
   ASSERT_TRUE(KeyFile(path()).open(record("first")));
   EXPECT_EQ(KeyFile(path()).open(record("second")), record("first"));

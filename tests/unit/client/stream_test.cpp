@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include "client/key_file.hpp"
 #include "client/operation.hpp"
 #include "client/stream_body.hpp"
 #include "tests/unit/support/manual_clock.hpp"
+#include "tests/unit/support/temporary_folder.hpp"
 
 namespace once::client {
 
@@ -358,6 +360,22 @@ TEST(ClientStop, asks_as_the_caller_of_the_operation_and_without_its_body) {
     EXPECT_EQ(network.sent("Authorization"), Texts(3, "me"));
     EXPECT_EQ(network.sent("Content-Type"), Texts(3, ""));
   }
+}
+
+TEST(ClientStop, takes_the_key_of_a_file_that_must_be_there) {
+  const TemporaryFolder folder;
+  Network network;
+  network.options.key_file = folder.path() + "/key";
+  const StopResult none = network.stop_it({.url = "http://api.test/"});
+  EXPECT_EQ(none.result.stop_reason, StopReason::key_file);
+  EXPECT_TRUE(network.asked.empty());
+
+  const KeyRecord made{.key = "from-file", .request = "00", .created = Time(Duration(1))};
+  ASSERT_TRUE(KeyFile(network.options.key_file).open(made));
+  network.steps = {answers(204, {{.name = "Idempotency-Stopped", .value = "true"}}, "")};
+  EXPECT_EQ(network.stop_it({.url = "http://api.test/"}).stopped, Stopped::yes);
+  EXPECT_EQ(network.sent("Idempotency-Key"), Texts(1, "from-file"));
+  EXPECT_EQ(KeyFile(network.options.key_file).read(), made) << "the file is not changed";
 }
 
 TEST(ClientStop, needs_a_key_and_reports_a_refusal) {
