@@ -42,7 +42,7 @@ class ByteClients {
   // How a keyed request was made.
   enum class Form : std::uint8_t { request, lookup };
   using Answered = std::function<void(const Message&, Came, Form)>;
-  // Calls back with a response, if there is one. A part is told only of one that the client waited for.
+  // Calls back with a response, if there is one. A part of a response counts only if the client waited for it.
   void ask(const Asked& asked, Answered answered);
   // A client without a key, with a malformed request, with an upgrade, or silent.
   void stranger();

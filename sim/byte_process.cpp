@@ -254,7 +254,7 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   if (problem) answer.code = code_in(response.body);
   const StreamBook& streams = parts_.backend.streams();
   if (!problem) answer.body = streams.with_beginning(response);
-  // Nobody compares what a lookup asks for: it gives what there is.
+  // A lookup has no body to compare: it returns whatever is recorded.
   const auto given = streams.asked_of(response);
   if (form == ByteClients::Form::lookup && given) answer.asked.content = given->content;
   // Whatever is recorded of it is replayed as it was.

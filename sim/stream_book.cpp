@@ -192,7 +192,7 @@ void StreamBook::in_the_end(const Asked& asked) {
   const auto found = streams_.find(has->second.execution);
   if (found == streams_.end() || may_be_unrecorded(found->second)) return;
   ++cut_off_;
-  // A failover may have lost chunks that somebody was told.
+  // A failover may have lost chunks that a client has received.
   if (setup_.store == StoreKind::redis) return;
   const auto told = found->second.told.find(has->second.attempt.value_or(0));
   if (told == found->second.told.end() || has->second.bytes >= told->second) return;

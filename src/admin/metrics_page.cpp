@@ -110,7 +110,8 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_streams_total", "counter", "Responses recorded as they streamed.", &Metrics::streams_begun},
       Row{"once_streams_cut_total", "counter", "Streams that broke off: their outcome is unknown.",
           &Metrics::streams_cut},
-      Row{"once_streams_stopped_total", "counter", "Streams that their caller stopped.", &Metrics::streams_stopped},
+      Row{"once_streams_stopped_total", "counter",
+          "Streams that were stopped before their end, by their caller or an operator.", &Metrics::streams_stopped},
       Row{"once_stream_chunks_total", "counter", "Chunks of streams written to the store.", &Metrics::stream_chunks},
       Row{"once_stream_bytes_total", "counter", "Bytes of streams written to the store.", &Metrics::stream_bytes},
       Row{"once_unsettled", "gauge", "Outcomes and releases waiting to be written to the store.", &Metrics::unsettled},
@@ -150,9 +151,11 @@ void write_streams(Exposition& out, const Gateway& gateway) {
   out.single("once_streams_live", "gauge", "Responses that are being recorded as they stream.", live.streams);
   out.single("once_stream_readers", "gauge", "Requests that read one of these.", live.readers);
   out.single("once_stream_held_bytes", "gauge", "Memory used for the last part of each.", live.bytes);
-  out.family("once_stream_first_byte_seconds", "histogram",
-             "Time from sending a request to the first byte of its response to the client, for responses that are told "
-             "before they are whole.");
+  out.family(
+      "once_stream_first_byte_seconds", "histogram",
+      "Time from sending a request to the backend until the status and headers of the response were recorded and "
+      "passed on to the client, for responses that are passed on before they are whole. The first byte of the body "
+      "may come later.");
   HistogramSnapshot sum;
   for (const Metrics* metrics : gateway.metrics()) sum.merge(metrics->stream_first_byte_ns.snapshot());
   out.histogram("", sum, nanoseconds_per_second);

@@ -352,6 +352,44 @@ void check_takeovers(const Config& config, Findings& out) {
   }
 }
 
+// A limit of the recording of streams where none are recorded; one in the defaults may be for one route of many.
+void check_streams(const Config& config, Findings& out) {
+  const auto streams = [](const Route& route) { return route.policy.record.stream != StreamRecording::off; };
+  const bool anywhere = std::ranges::any_of(config.routes, streams);
+  for (const Route& route : config.routes) {
+    const auto own = config.places.find(fmt::format("routes.{}.record.max_stream", &route - config.routes.data()));
+    const bool said = own != config.places.end() || (!anywhere && config.places.contains("defaults.record.max_stream"));
+    if (!said || streams(route)) continue;
+    out.warning(route, {"record.max_stream", "record.stream"},
+                "record.max_stream has no effect with record.stream: off; record.max_body applies to every response");
+  }
+}
+
+// What one request or response may take, and what there is for all of them.
+void check_sizes(const Config& config, Findings& out) {
+  const bool journal = config.store.starts_with("journal:");
+  const bool spool_said = config.places.contains("limits.max_spool");
+  for (const Route& route : config.routes) {
+    const Policy& policy = route.policy;
+    if (policy.max_large_request > policy.max_request_body && policy.max_large_request > config.limits.max_spool) {
+      const std::string text = fmt::format(
+          "limits.max_spool ({}) is smaller than max_large_request ({}) of the route for {}: bodies between the two "
+          "get 503, however often they are sent",
+          format_size(config.limits.max_spool), format_size(policy.max_large_request), route_label(route));
+      if (spool_said)
+        out.warning({"limits.max_spool"}, text);
+      else
+        out.warning(route, {"max_large_request"}, text);
+    }
+    if (journal && policy.record.max_body > config.journal.max_disk) {
+      out.warning(route, {"record.max_body"},
+                  fmt::format("record.max_body ({}) is larger than journal.max_disk ({}): responses that do not fit "
+                              "are recorded without their body",
+                              format_size(policy.record.max_body), format_size(config.journal.max_disk)));
+    }
+  }
+}
+
 bool covers_hosts(const Route& earlier, const Route& later) {
   const auto covered = [&earlier](const std::string& host) {
     return std::ranges::any_of(earlier.hosts,
@@ -397,6 +435,8 @@ void check_routes(Config& config, Findings& out) {
   check_lives(config, out);
   check_drain(config, out);
   check_takeovers(config, out);
+  check_streams(config, out);
+  check_sizes(config, out);
 }
 
 }  // namespace once::config

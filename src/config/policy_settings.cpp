@@ -238,17 +238,20 @@ Settings<Policy> record_settings() {
                                          {"always", StreamRecording::always},
                                          {"off", StreamRecording::off}}),
           "Which responses are recorded as they stream: auto (text/event-stream, application/x-ndjson, "
-          "application/jsonl), always (every response that is recorded) or off. Others reach the client when they are "
-          "whole and recorded."),
+          "application/jsonl), always (every response that is recorded) or off (no type: event streams are held back "
+          "like "
+          "other responses). What is not recorded as it streams reaches the client when it is whole and recorded, up "
+          "to "
+          "1 MiB; a larger response is passed on as it comes."),
       one<Policy>(
           "record.max_stream", [](auto& p) -> auto& { return p.record.max_stream; }, size_codec({0, one_gib}),
           "A longer stream goes on to its readers and is recorded without its body. A retry gets 409 "
           "response-not-kept."),
       one<Policy>(
           "record.abandon_after", [](auto& p) -> auto& { return p.record.abandon_after; }, duration_codec({0ms, day}),
-          "A stream without a reader at this gateway for so long is ended, and its outcome is unknown: for "
-          "backends "
-          "that are paid by the token. 0: it goes on to its end."),
+          "How long a stream goes on without a reader at this gateway. Then it is ended, and its outcome is unknown: "
+          "for "
+          "backends that are paid by the token. 0: it goes on to its end."),
       one<Policy>(
           "record.set_cookie", [](auto& p) -> auto& { return p.record.set_cookie; },
           choice_codec<SetCookie>({{"drop", SetCookie::drop}, {"keep", SetCookie::keep}}),

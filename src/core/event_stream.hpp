@@ -26,7 +26,7 @@ bool is_recorded_as_it_streams(const StreamedHead& head, const RecordPolicy& pol
 // Whether this is the type of a stream: server-sent events or JSON by lines.
 bool is_stream_type(std::string_view content_type);
 
-// Finds where a stream goes on after the event with this id: behind the blank line that ends the last event that sets
+// Finds where a stream goes on after the event with this id: after the blank line that ends the last event that sets
 // it, as the HTML standard reads ids. The stream may be given in parts.
 class EventFinder {
  public:
@@ -44,7 +44,7 @@ class EventFinder {
 
   const std::string_view id_;
   std::string line_;         // the one at hand, as far as it matters
-  std::uint64_t at_ = 0;     // behind the last byte
+  std::uint64_t at_ = 0;     // after the last byte
   bool after_cr_ = false;    // a LF belongs to the line that has ended
   bool begun_ = false;       // a byte order mark is no part of the first line
   std::optional<bool> set_;  // whether the event at hand sets this id; nothing: it sets none

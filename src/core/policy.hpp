@@ -94,7 +94,7 @@ enum class Unframed : std::uint8_t {
 enum class StreamRecording : std::uint8_t {
   automatic,  // server-sent events and JSON by lines
   always,     // every response that would be recorded
-  off,        // none: a response is held back until it is whole
+  off,        // none: held back until they are whole, up to 1 MiB
 };
 
 // A cookie often is a session, and a session is not for everyone who retries: dropped unless it is asked for.

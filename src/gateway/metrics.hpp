@@ -186,8 +186,8 @@ struct Metrics {
   // Responses that are recorded as they stream, and chunks of them.
   Counter streams_begun;
   Counter streams_cut;                     // the backend, or the claim, was lost before the end
-  Counter streams_stopped;                 // by their caller
-  DurationHistogram stream_first_byte_ns;  // from the request to the backend to the head of the reply
+  Counter streams_stopped;                 // by their caller or an operator
+  DurationHistogram stream_first_byte_ns;  // from the request to the backend until the head of the reply goes out
   Counter stream_chunks;
   Counter stream_bytes;
   std::array<Counter, http::response_fault_count> malformed_responses;  // by http::ResponseFault

@@ -1,5 +1,5 @@
 // streamOnce(): a keyed request whose response is read as it streams. If the connection breaks, the same request is sent again and the
-// stream continues behind the bytes that were read. Runs in browsers, too; docs/streams.md says what the gateway promises.
+// stream continues after the bytes that were read. Runs in browsers, too; docs/streams.md says what the gateway promises.
 import { Attempts, problemOf, type AttemptOptions, type FetchOnceInit } from "./attempts.js";
 import { parseEvents, type ServerSentEvent } from "./server_sent.js";
 import { NotStoppedError, stopOnce } from "./stop.js";
@@ -37,7 +37,7 @@ export class StreamBrokenError extends Error {
 export interface StreamOnceOptions extends AttemptOptions {
   /** How long it tries to get a response, and to get one again each time the connection breaks; 60000. The stream itself has no limit. */
   deadlineMs?: number;
-  /** A connection that is silent for so long is given up, and the stream continued on another one; 60000. */
+  /** The longest silence of a connection. After it the stream is continued on another one; 60000. */
   idleTimeoutMs?: number;
 }
 

@@ -168,6 +168,16 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\ndefaults: {max_request_body: 2MiB, max_large_request: 1MiB}",
    "once.yaml:2:55: max_large_request (1MiB) must be 0 or at least max_request_body (2MiB)\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, max_large_request: 0}, {path: /y, max_large_request: 8MiB}]", "", ""},
+  {"upstreams: {a: http://a}\nlimits: {max_spool: 512MiB}\nroutes: [{path: /x, max_large_request: 0}, {path: /y}, {path: /z, max_large_request: 512MiB}]", "",
+   "once.yaml:2:21: limits.max_spool (512MiB) is smaller than max_large_request (1GiB) of the route for /y: bodies between the two get "
+   "503, however often they are sent\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, max_large_request: 5GiB}]", "",
+   "once.yaml:2:40: limits.max_spool (4GiB) is smaller than max_large_request (5GiB) of the route for /x: bodies between the two get "
+   "503, however often they are sent\n"},
+  {"upstreams: {a: http://a}\njournal: {max_disk: 256MiB}\nroutes: [{path: /x, record: {max_body: 256MiB}}, {path: /y, record: {max_body: 512MiB}}]", "",
+   "once.yaml:3:78: record.max_body (512MiB) is larger than journal.max_disk (256MiB): responses that do not fit are recorded without "
+   "their body\n"},
+  {"upstreams: {a: http://a}\nstore: redis://h\njournal: {max_disk: 256MiB}\ndefaults: {record: {max_body: 512MiB}}", "", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: content-type}}", "once.yaml:2:26: key.header: content-type already has a meaning in HTTP and cannot carry keys\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: Transfer-Encoding}}", "once.yaml:2:26: key.header: Transfer-Encoding already has a meaning in HTTP and cannot carry keys\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: Authorization}}", "once.yaml:2:26: key.header: Authorization already has a meaning in HTTP and cannot carry keys\n", ""},
@@ -190,6 +200,11 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\nroutes: [{path: /x, on_unknown: hold, takeover_after: 2m}, {path: /y, on_unknown: takeover}]", "",
    "once.yaml:2:55: takeover_after has no effect without on_unknown: takeover\n"},
   {"upstreams: {a: http://a}\ndefaults: {takeover_after: 2m}\nroutes: [{path: /x, on_unknown: hold}, {path: /y, on_unknown: takeover}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, record: {stream: off, max_stream: 2MiB}}, {path: /y, record: {max_stream: 2MiB}}]", "",
+   "once.yaml:2:55: record.max_stream has no effect with record.stream: off; record.max_body applies to every response\n"},
+  {"upstreams: {a: http://a}\ndefaults: {record: {max_stream: 2MiB}}\nroutes: [{path: /x, record: {stream: off}}, {path: /y}]", "", ""},
+  {"upstreams: {a: http://a}\ndefaults: {record: {max_stream: 2MiB, stream: off}}", "",
+   "once.yaml:2:33: record.max_stream has no effect with record.stream: off; record.max_body applies to every response\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /v1/**, strip_prefix: /api}]", "",
    "once.yaml:2:39: strip_prefix (/api) has no effect: no path of the route for /v1/** begins with it\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /api, strip_prefix: /api/v1}]", "",
