@@ -230,4 +230,21 @@ describe("chat", {concurrency: 3}, () => {
     assert.equal(await text(page, 1), words.join(" "));
     assert.equal((await calls(question)).length, 2);
   });
+
+  test("an answer that was stopped is shown as stopped", async (t) => {
+    const question = "What if I have read enough?";
+    const {page, requests, words} = await ask(t, question, {expected: lost});
+    await send(question, {count: 3});
+    await sees(page, words.slice(0, 3));
+    const {authorization, "idempotency-key": key} = requests[0].headers();
+    const stop = await fetch(requests[0].url(), {method: "DELETE", headers: {authorization, "idempotency-key": key, "idempotency-stop": "POST"}});
+    assert.deepEqual([stop.status, stop.headers.get("idempotency-stopped")], [204, "true"]);
+    await state(page, "stopped");
+    assert.equal(await text(page), words.slice(0, 3).join(" "));
+    assert.match(await shown(page).locator(".state").textContent(), /was stopped/);
+    await page.reload();
+    await state(page, "stopped");
+    assert.equal((await calls(question)).length, 1);
+    await send(question, {cut: true}); // the model waits for the test
+  });
 });

@@ -8,7 +8,8 @@ const longestPauseMs = 4000;
 const retriedStatuses = [408, 425, 429, 502, 503, 504];
 
 /**
- * Adds to turn.text until turn.state is no longer "open": "whole", "broken" (the model or Once failed in the middle) or "refused".
+ * Adds to turn.text until turn.state is no longer "open": "whole", "stopped" (its caller asked Once to end it), "broken" (the model or Once
+ * failed in the middle) or "refused".
  * @param changed called after every change: changed("connecting" | "answering" | "offline" | "ended")
  */
 export async function follow(turn, token, changed) {
@@ -58,7 +59,8 @@ async function attach(turn, token, changed) {
       turn.lastEventId = id;
       changed("answering");
     }
-    if (turn.state === "open") turn.state = "broken"; // a clean end without [DONE]
+    // A clean end without [DONE].
+    if (turn.state === "open") turn.state = response.headers.get("Idempotency-Stopped") === "true" ? "stopped" : "broken";
   } catch (error) {
     // Of an answer that broke off, Once sends the recorded part and then resets the connection. It does not go on.
     const brokeOff = unknown && !connection.signal.aborted;

@@ -7,6 +7,7 @@ const words = {
   answering: "Answering …",
   offline: "The connection is lost. The answer goes on when it is back.",
   whole: "",
+  stopped: "The answer was stopped. To ask again is a new call.",
   broken: "The answer broke off. To ask again is a new call.",
   refused: "The question was refused",
 };
@@ -22,7 +23,7 @@ function show(turn) {
     item.dataset.state = state;
     part("answer").textContent = turn.text;
     part("state").textContent = words[state] + (turn.reason ? `: ${turn.reason}` : "");
-    part("again").hidden = turn.state !== "broken";
+    part("again").hidden = !["stopped", "broken"].includes(turn.state);
   };
   draw("connecting");
   if (turn.state === "open") {
