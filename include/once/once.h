@@ -359,7 +359,7 @@ ONCE_API void once_event_free(once_event *event);
 ONCE_API once_status once_sweep(once_gate *gate, uint64_t tag);
 
 typedef struct once_text {
-  const char *data; /* with a NUL behind it */
+  const char *data; /* with a NUL after it */
   size_t size;
 } once_text;
 

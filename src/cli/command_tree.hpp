@@ -37,7 +37,7 @@ std::vector<std::string> spellings(const CLI::Option& option);
 bool takes_value(const CLI::Option& option);
 bool repeats(const CLI::Option& option);
 
-// What may stand behind an option, or for a positional.
+// What may stand after an option, or for a positional.
 struct Value {
   enum class Kind : std::uint8_t { anything, word, file, folder, setting };
   Kind kind = Kind::anything;

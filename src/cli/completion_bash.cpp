@@ -28,7 +28,7 @@ _once_settings() {
   case $setting in
 @SETTING_WORDS@  esac
 }
-# The value behind an option; fails if there is none to expect.
+# The value after an option; fails if there is none to expect.
 _once_option_value() {
   case $1 in
 @OPTION_VALUES@    *) return 1 ;;

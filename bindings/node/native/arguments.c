@@ -100,7 +100,7 @@ void* external_argument(struct arguments* arguments, size_t index) {
   return data;
 }
 
-/* Splits at the NUL behind each part. */
+/* Splits at the NUL after each part. */
 static struct texts split(struct arguments* arguments, once_bytes joined) {
   struct texts texts = {NULL, 0};
   const char* at = joined.data;

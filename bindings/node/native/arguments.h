@@ -37,7 +37,7 @@ struct fields {
   once_field* list;
   size_t count;
 };
-/* Names and values in turns, each with a NUL behind it, in one string; the argument after it is how many parts that
+/* Names and values in turns, each with a NUL after it, in one string; the argument after it is how many parts that
  * are. One string is much faster to read than an array. */
 struct fields fields_argument(struct arguments* arguments, size_t index);
 /* The same for plain texts, as UTF-8. */

@@ -1,4 +1,4 @@
-/* Turns events into arguments for JavaScript. Fields go as one string, each part with a NUL behind it: creating one
+/* Turns events into arguments for JavaScript. Fields go as one string, each part with a NUL after it: creating one
  * value for all of them is much cheaper than two for each. */
 #include "events.h"
 

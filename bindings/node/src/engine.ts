@@ -180,7 +180,7 @@ function replyOf([status, ending, settled, attempt, reason, fields, body, bodyIs
   };
 }
 
-/** Each part with a NUL behind it: the addon reads one string faster than a list. It refuses parts that contain a NUL. */
+/** Each part with a NUL after it: the addon reads one string faster than a list. It refuses parts that contain a NUL. */
 export function joined(parts: readonly string[]): string {
   return parts.length === 0 ? "" : parts.join("\0") + "\0";
 }

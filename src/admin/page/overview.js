@@ -159,7 +159,7 @@ function showUpstreams(upstreams) {
   put(byId("upstreams"), upstreams, () => upstreams.map((upstream) => el("div", {class: "upstream"},
     el("h3", {}, upstream.name, upstream.queued > 0 ? ` – ${number(upstream.queued)} queued` : ""),
     el("ul", {}, ...upstream.servers.map((server) => el("li", {}, light(server.up && !server.ejected, server.ejected ? "ejected" : server.up ? "up" : "down"),
-      el("span", {class: "server"}, server.name), el("span", {class: "quiet"}, `${number(server.connections)} connections`)))))));
+      el("span", {class: "server"}, server.name), el("span", {class: "quiet"}, `${number(server.connections)} connection${server.connections === 1 ? "" : "s"}`)))))));
 }
 
 function showLimits(limits) {
