@@ -175,7 +175,7 @@ const Case cases[] = {
    "once.yaml:2:40: limits.max_spool (4GiB) is smaller than max_large_request (5GiB) of the route for /x: bodies between the two get "
    "503, however often they are sent\n"},
   {"upstreams: {a: http://a}\njournal: {max_disk: 256MiB}\nroutes: [{path: /x, record: {max_body: 256MiB}}, {path: /y, record: {max_body: 512MiB}}]", "",
-   "once.yaml:3:78: record.max_body (512MiB) is larger than journal.max_disk (256MiB): responses that do not fit are recorded without "
+   "once.yaml:3:80: record.max_body (512MiB) is larger than journal.max_disk (256MiB): responses that do not fit are recorded without "
    "their body\n"},
   {"upstreams: {a: http://a}\nstore: redis://h\njournal: {max_disk: 256MiB}\ndefaults: {record: {max_body: 512MiB}}", "", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: content-type}}", "once.yaml:2:26: key.header: content-type already has a meaning in HTTP and cannot carry keys\n", ""},
