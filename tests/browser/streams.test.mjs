@@ -31,7 +31,7 @@ describe("streams", {concurrency: false}, () => {
     await page.setViewportSize({width: 360, height: 700});
     await until(async () => (await tooWide(page)).length === 0, "the page to be drawn for the new width");
     await row.getByRole("button", {name: /^Stop the stream/}).click();
-    assert.match(await page.locator("#action-dialog").textContent(), /The part that was recorded becomes the response/);
+    await page.locator("#action-dialog").getByText(/The part that was recorded becomes the response/).waitFor();
     await page.locator("#a-reason").fill("runs away");
     await page.getByRole("button", {name: "Stop", exact: true}).click();
     await assert.rejects(async () => {
