@@ -48,8 +48,8 @@ std::string_view content_type_of(std::string_view fields) {
   return {};
 }
 
-// Behind the event that the client has seen last, if it can be found.
-std::uint64_t offset_behind(std::string_view last_event_id, std::string_view body) {
+// After the event that the client has seen last, if it can be found.
+std::uint64_t offset_to_resume(std::string_view last_event_id, std::string_view body) {
   return last_event_id.empty() ? 0 : offset_after_event(body, last_event_id).value_or(0);
 }
 
@@ -369,7 +369,7 @@ std::uint64_t Exchange::resumed_at(const StoredResponse& head, std::string_view 
   }
   const auto last = request.find("Last-Event-ID");
   if (!last) return 0;
-  return is_stream_type(content_type_of(head.headers)) ? offset_behind(*last, body) : 0;
+  return is_stream_type(content_type_of(head.headers)) ? offset_to_resume(*last, body) : 0;
 }
 
 void Exchange::tell_offset(std::uint64_t offset) {
