@@ -260,9 +260,17 @@ Task<void> RequestReader::answer_unread(RequestContext& request) {
 }
 
 void RequestReader::drop_body() {
+  drop_pending_ = sending_;
+  if (sending_) return;
   body_ = {};
   held_.clear();
   spooled_.reset();
+}
+
+void RequestReader::sending_ended() {
+  sending_ = false;
+  if (drop_pending_) drop_body();
+  if (awaits_sending_) std::exchange(awaits_sending_, nullptr).resume();
 }
 
 void RequestReader::refuse_unread() {
