@@ -66,6 +66,9 @@ class RequestReader final : public BodyKeeper {
     void await_resume() const noexcept {}
   };
   SendingEnd sending_end() { return {*this}; }
+  // A body is coming in, and takes memory or disk space by now.
+  bool is_collecting() const { return reading_ && (held_.size() > 0 || spooled_ != nullptr); }
+  bool is_spooling() const { return reading_ && spooled_ != nullptr; }
   // Gives the memory of an idle connection back.
   void release_memory() { held_.release(); }
 
