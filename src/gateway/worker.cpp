@@ -215,7 +215,7 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
 // A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it,
 // and does not count from now on.
 bool Worker::make_room(const AddressTable::Share& newcomer) {
-  if (resting_.next == &resting_) return displace_slow(newcomer.count(), Displaced::anybody);
+  if (resting_.next == &resting_) return displace_slow(newcomer.count(), Scarce::connections);
   return close_longest_resting();
 }
 
@@ -228,10 +228,10 @@ bool Worker::close_longest_resting() {
   return true;
 }
 
-// A client that takes or sends just enough not to be cut off holds a connection for hours. One of an address that has
-// many goes before one of an address that has few, and never for a newcomer whose address has more. Each look goes on
-// where the last one ended.
-bool Worker::displace_slow(std::size_t neighbours, Displaced among) {
+// A client that takes or sends just enough not to be cut off holds a connection, memory or disk space for hours. One of
+// an address that has many goes before one of an address that has few, and never for a newcomer whose address has more.
+// Each look goes on where the last one ended.
+bool Worker::displace_slow(std::size_t neighbours, Scarce what) {
   ServedConnection* slowest = nullptr;
   std::pair<std::size_t, std::chrono::nanoseconds> worst{neighbours, least_debt};
   ServedConnection* const last = open_.previous;
@@ -240,7 +240,7 @@ bool Worker::displace_slow(std::size_t neighbours, Displaced among) {
     looked_at = open_.next;
     unlink(*looked_at);
     link(*looked_at, open_);
-    if (among == Displaced::readers && !looked_at->holds_response()) continue;
+    if (!looked_at->holds(what)) continue;
     const auto debt = looked_at->debt();
     if (debt < least_debt) continue;
     const std::pair<std::size_t, std::chrono::nanoseconds> found{looked_at->neighbours(), debt};

@@ -72,6 +72,13 @@ struct Listening {
   Over over = Over::plain;
 };
 
+// What a connection may have to make room of.
+enum class Scarce : std::uint8_t {
+  connections,
+  body_memory,  // limits.max_body_memory
+  spool,        // limits.max_spool
+};
+
 // A client's connection, as the worker needs to see it when it drains or is full.
 class ServedConnection {
  public:
@@ -85,8 +92,8 @@ class ServedConnection {
   virtual void displace() = 0;
   // How many connections there are from its address.
   virtual std::size_t neighbours() const = 0;
-  // Whether it holds memory of limits.max_body_memory until its client has read a response.
-  virtual bool holds_response() const = 0;
+  // Whether it holds some of it until its client has sent a request or read a response.
+  virtual bool holds(Scarce what) const = 0;
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
@@ -144,9 +151,9 @@ class Worker final {
   // It has idled for a while: when there are as many connections as there may be, it is closed for a new one.
   void rests(ServedConnection& connection);
   void wakes(ServedConnection& connection);
-  // There is no memory for a body of somebody at an address with so many connections: the response of a client that
-  // reads slowly goes.
-  void displace_reader(std::size_t neighbours) { displace_slow(neighbours, Displaced::readers); }
+  // There is none left for somebody at an address with so many connections: a client goes that sends its request or
+  // reads its response slowly, and holds some of it meanwhile.
+  bool displace_slow(std::size_t neighbours, Scarce what);
   // Something that goes on when its request is over; a drain waits for it.
   void hold() { ++held_; }
   void let_go();
@@ -191,8 +198,6 @@ class Worker final {
   bool close_longest_resting();
   // Its place is another one's from now on.
   void count_out(ServedConnection& connection);
-  enum class Displaced : std::uint8_t { anybody, readers };
-  bool displace_slow(std::size_t neighbours, Displaced among);
   Task<void> refuse(int fd, Over over, Problem answer);
   void stop_if_drained();
 
@@ -230,7 +235,7 @@ class Worker final {
     std::chrono::nanoseconds debt() const override { return {}; }
     void displace() override {}
     std::size_t neighbours() const override { return 0; }
-    bool holds_response() const override { return false; }
+    bool holds(Scarce /*what*/) const override { return false; }
   };
   ListHead open_;
   ListHead resting_;  // those that rest, the longest first

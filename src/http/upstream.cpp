@@ -167,7 +167,7 @@ std::optional<UpstreamConnection::Collected> UpstreamConnection::body_at_hand(st
 }
 
 Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limit, std::chrono::nanoseconds deadline,
-                                                                CollectRoom* room) {
+                                                                CollectRoom* room, const Patience* patience) {
   collected_.clear();
   room_ = room;
   const std::size_t most = limit + buffer_.capacity();
@@ -182,6 +182,8 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
       if (!grown) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};
     }
     const BodyChunk chunk = co_await next_until(deadline);
+    const bool timed_out = chunk.kind == BodyChunk::Kind::timed_out;
+    if (timed_out && patience != nullptr && patience->extend(deadline)) continue;
     if (chunk.kind == BodyChunk::Kind::data) {
       collected_.append(chunk.data);
       if (collected_.size() <= limit) continue;

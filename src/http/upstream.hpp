@@ -33,6 +33,8 @@ struct BodyChunk {
 class ResponseSource {
  public:
   virtual Task<BodyChunk> next(Duration limit) = 0;
+  // While the request is still being sent, a silent backend may be reading it.
+  virtual bool is_request_sent() const { return true; }
   virtual void done() = 0;
 
  protected:
@@ -53,6 +55,16 @@ class CollectRoom {
 
  protected:
   ~CollectRoom() = default;
+};
+
+// Decides whether to wait longer for a response.
+class Patience {
+ public:
+  // Moves a deadline that has passed. False: it stands.
+  virtual bool extend(std::chrono::nanoseconds& deadline) const = 0;
+
+ protected:
+  ~Patience() = default;
 };
 
 class TlsPeer;
@@ -84,7 +96,8 @@ class UpstreamConnection final : public ResponseSource {
   };
   // The common case: the whole body arrived with the head and is used in place.
   std::optional<Collected> body_at_hand(std::size_t limit);
-  Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline, CollectRoom* room = nullptr);
+  Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline, CollectRoom* room = nullptr,
+                          const Patience* patience = nullptr);
 
   void done() override;
   // The whole request was sent. Without this call the connection is not reused: the backend would read the next request

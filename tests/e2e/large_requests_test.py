@@ -6,6 +6,7 @@ import subprocess
 import threading
 import unittest
 
+import large_bodies
 from harness import EndToEnd
 from wire import DEADLINE, request_bytes, wait_until
 
@@ -151,6 +152,60 @@ class LargeRequests(EndToEnd):
         self.start(*SMALL, "defaults.max_large_request=1MiB")
         self.assertEqual(self.upload(2 * MIB).code, "body-too-large")
         self.assertEqual(self.outcome(MIB), (201, "executed"))
+
+    def test_a_backend_that_answers_as_it_reads(self):
+        self.server.handler = large_bodies.echo_as_it_reads
+        self.start("defaults.record.max_body=32MiB", "defaults.timeouts.response=10s")
+        # In memory and on disk.
+        for size in (6 * MIB, 20 * MIB):
+            for status in ("executed", "replayed"):
+                answer = self.upload(size, key=f"k{size}")
+                self.assertEqual((answer.status, answer.get("Idempotency-Status")), (200, status))
+                self.assertTrue(answer.body == PIECE * (size // MIB))
+        self.assertEqual(len(self.server.executions()), 2)
+        wait_until(lambda: self.once.metrics()["once_spool_bytes"] == 0)
+
+    def test_a_refusal_before_the_body_was_read(self):
+        """The gateway would notice after timeouts.response that nobody reads on, if it did not read the answer."""
+        over = threading.Event()
+        self.addCleanup(over.set)
+
+        def closes(_, connection):
+            connection.reply(413, body=b"too large")
+            connection.close()
+
+        def reads_on(request, connection):
+            connection.reply(401, body=b"who are you?")
+            connection.read_body()
+
+        def reads_no_more(_, connection):
+            connection.reply(413, body=b"too large")
+            over.wait(DEADLINE)
+
+        self.start(*SMALL, "defaults.timeouts.response=10m")
+        for handler, status in ((closes, 413), (reads_on, 401), (reads_no_more, 413)):
+            with self.subTest(handler.__name__):
+                self.server.handler = handler
+                size = 20 * MIB
+                self.assertEqual(self.upload(size, key=handler.__name__).status, status)
+                wait_until(lambda: self.once.metrics()["once_spool_bytes"] == 0)
+        self.assertEqual(self.server.executions(), [])
+        # Half a request is on each of these connections: none is used again.
+        self.server.handler = take
+        self.assertEqual(self.outcome(MIB, key="next"), (201, "executed"))
+        self.assertEqual(len(self.server.streams), 4)
+
+    def test_a_success_before_the_body_was_read(self):
+        """What the backend does with the body may still matter."""
+        def answers_first(request, connection):
+            connection.reply(202)
+            connection.read_body()
+
+        self.server.handler = answers_first
+        self.start(*SMALL)
+        self.assertEqual(self.outcome(20 * MIB), (202, "executed"))
+        wait_until(lambda: len(self.server.executions()) == 1)
+        self.assertTrue(self.server.requests[0].body == PIECE * 20)
 
     @unittest.skipUnless(shutil.which("curl"), "there is no curl")
     def test_curl_does_not_send_what_is_recorded(self):

@@ -54,6 +54,20 @@ class Forwarding(ToBackends):
         gateway = self.trusting_gateway(self.tls_backend(large_bodies.echo), *large_bodies.SETTINGS)
         large_bodies.check_both_ways(self, self.connect(gateway))
 
+    def test_a_large_body_that_is_answered_as_it_is_read(self):
+        backend = self.tls_backend(large_bodies.echo_as_it_reads, read_body=False)
+        body = large_bodies.LARGE * 3  # more than the sockets hold
+        # In memory, and on disk.
+        for most in ("32MiB", "64KiB"):
+            gateway = self.trusting_gateway(backend, f"defaults.max_request_body={most}", "defaults.record.max_body=32MiB",
+                                            "defaults.timeouts.response=20s")
+            for status in ("executed", "replayed"):
+                client = self.connect(gateway)
+                client.send_request(body=body, key=most)
+                answer = client.read_response()
+                self.assertEqual(answer.get("Idempotency-Status"), status)
+                self.assertTrue(answer.body == body)
+
     def test_a_certificate_is_shown_to_those_who_ask(self):
         context = self.authority.serving(self.authority.issue("asks", "DNS:localhost"), self.authority)
         backend = self.tls_backend(context=context)

@@ -4,13 +4,6 @@
 
 namespace once::gateway {
 
-namespace {
-
-// Bytes a second. A client that keeps to it is never displaced.
-constexpr std::chrono::nanoseconds::rep decent_rate = 16'384;
-
-}  // namespace
-
 Duration Pace::left() const {
   if (least_rate == 0 || conversation) return grace;
   const Duration earned(static_cast<Duration::rep>(bytes * 1000 / least_rate));
@@ -44,12 +37,8 @@ std::chrono::nanoseconds ClientIo::debt() const {
   if (displaced) return {};
   const auto now = socket.loop().now();
   if (head_awaited_since) return now - *head_awaited_since;
-  if (pace.waiting && !pace.conversation) {
-    const std::chrono::nanoseconds a_byte = std::chrono::nanoseconds(std::chrono::seconds(1)) / decent_rate;
-    const std::chrono::nanoseconds earned = static_cast<std::chrono::nanoseconds::rep>(pace.bytes) * a_byte;
-    return pace.waited + (now - pace.waits_since) - earned;
-  }
-  return socket.write_debt(decent_rate);
+  if (pace.waiting && !pace.conversation) return pace.debt(now);
+  return socket.write_debt(Pace::decent_rate);
 }
 
 void ClientIo::displace() {

@@ -1,6 +1,7 @@
 // A client's connection and the request at hand on it: what reading, replying and passing through all work with.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -21,12 +22,18 @@ namespace once::gateway {
 
 // How fast a client sends a body: averaged over the time in which it was waited for, with a grace.
 struct Pace {
+  // Bytes a second. A client that keeps to it is never displaced.
+  static constexpr std::chrono::nanoseconds::rep decent_rate = 16'384;
+  // What was sent faster than that counts for so long: one that has sent much may not stop for long.
+  static constexpr std::chrono::seconds most_credit{10};
+
   std::size_t least_rate = 0;  // bytes a second; 0: any
   // The response has begun and the two sides talk to each other: how fast is theirs to say, only silence is limited.
   bool conversation = false;
   Duration grace{};
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds waits_since{};
+  std::chrono::nanoseconds credit{};  // how far it is ahead of the decent rate; negative: behind
   std::uint64_t bytes = 0;
   bool waiting = false;  // for the next bytes, since `waits_since`
 
@@ -41,7 +48,12 @@ struct Pace {
     waiting = false;
     waited += now - waits_since;
     bytes += got;
+    constexpr std::chrono::nanoseconds a_byte = std::chrono::nanoseconds(std::chrono::seconds(1)) / decent_rate;
+    const auto earned = static_cast<std::chrono::nanoseconds::rep>(got) * a_byte;
+    credit = std::min<std::chrono::nanoseconds>(credit + earned - (now - waits_since), most_credit);
   }
+  // How long it keeps us waiting beyond what a client of that speed would.
+  std::chrono::nanoseconds debt(std::chrono::nanoseconds now) const { return now - waits_since - credit; }
 };
 
 struct ClientIo {

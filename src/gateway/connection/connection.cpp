@@ -60,6 +60,17 @@ bool Connection::close_if_idle() {
   return closes;
 }
 
+bool Connection::holds(Scarce what) const {
+  const Reply& reply = writer_.reply();
+  switch (what) {
+    case Scarce::connections: return true;
+    case Scarce::spool: return reader_.is_spooling();
+    case Scarce::body_memory: break;
+  }
+  return reply.body.size() > ToldOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr) ||
+         reader_.is_collecting();
+}
+
 Task<void> Connection::run() {
   After after = After::keep;
   if (io_.secure) after = co_await shake_hands();

@@ -32,11 +32,9 @@ class Connection final : private ServedConnection, private RoomMaker {
   std::chrono::nanoseconds debt() const override { return io_.debt(); }
   void displace() override { io_.displace(); }
   std::size_t neighbours() const override { return address_.count(); }
-  bool holds_response() const override {
-    const Reply& reply = writer_.reply();
-    return reply.body.size() > ToldOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr);
-  }
-  void make_room() override { worker_.displace_reader(neighbours()); }
+  bool holds(Scarce what) const override;
+  void make_room() override { worker_.displace_slow(neighbours(), Scarce::body_memory); }
+  void make_spool_room() override { worker_.displace_slow(neighbours(), Scarce::spool); }
 
   Task<After> shake_hands();
   // Of a client that speaks HTTP where TLS is expected.

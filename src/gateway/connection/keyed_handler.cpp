@@ -61,7 +61,8 @@ KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backe
           .presence = &presence_,
           .life = of_life ? std::optional(life_marker(shared_.ids, identity.host(), request.path)) : std::nullopt,
           .use = &request.upstream_use,
-          .large_body = large};
+          .large_body = large,
+          .keeper = &reader_};
 }
 
 // A key is derived from a body in memory only.
@@ -144,6 +145,9 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   } else {
     co_await write_reply(request, write.get());
   }
+  // The backend's connection may still take the body. It needs what the request holds.
+  if (reader_.is_sending()) writer_.reply().source.reset();
+  co_await reader_.sending_end();
 }
 
 Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* write) {

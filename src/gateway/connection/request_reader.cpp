@@ -123,7 +123,10 @@ RequestReader::BodyRead RequestReader::judge_size(const RequestContext& request,
   const bool in_memory = length <= bounds.in_memory;
   const std::size_t expected = in_memory ? static_cast<std::size_t>(length) : spool_piece;
   if (!held_.may_take(expected, limits.max_body_memory)) return BodyRead::no_room;
-  if (!in_memory && !worker_.shared().spool->may_take(length, limits.max_spool)) return BodyRead::no_disk;
+  if (!in_memory && !worker_.shared().spool->may_take(length, limits.max_spool)) {
+    if (length <= limits.max_spool) room_.make_spool_room();
+    return BodyRead::no_disk;
+  }
   return BodyRead::whole;
 }
 
@@ -218,6 +221,7 @@ RequestReader::BodyRead RequestReader::spool_failed(const RequestContext& reques
                              {"directory", request.settings().limits.spool_directory},
                              {"error", error.detail},
                              {"trace", http::trace_id(io_.head)}});
+  if (error.fault == SpoolFault::full) room_.make_spool_room();
   return BodyRead::no_disk;
 }
 
@@ -260,9 +264,17 @@ Task<void> RequestReader::answer_unread(RequestContext& request) {
 }
 
 void RequestReader::drop_body() {
+  drop_pending_ = sending_;
+  if (sending_) return;
   body_ = {};
   held_.clear();
   spooled_.reset();
+}
+
+void RequestReader::sending_ended() {
+  sending_ = false;
+  if (drop_pending_) drop_body();
+  if (awaits_sending_) std::exchange(awaits_sending_, nullptr).resume();
 }
 
 void RequestReader::refuse_unread() {

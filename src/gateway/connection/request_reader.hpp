@@ -2,6 +2,7 @@
 // Whatever is malformed, too large or too slow is refused here.
 #pragma once
 
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,7 +29,7 @@ struct BodyBounds {
   std::string_view refusal = "The request body is larger than this route accepts.";
 };
 
-class RequestReader {
+class RequestReader final : public BodyKeeper {
  public:
   RequestReader(Worker& worker, ClientIo& io, ReplyWriter& writer, RoomMaker& room)
       : worker_(worker), io_(io), writer_(writer), room_(room), held_(worker.shared().usage) {}
@@ -51,7 +52,23 @@ class RequestReader {
   // Instead, one that is not in memory. Null: it is.
   SpooledBody* large_body() const { return spooled_.get(); }
 
+  // Now, or when it is not sent any more.
   void drop_body();
+  void sending_began() override { sending_ = true; }
+  void sending_ended() override;
+  bool is_sending() const { return sending_; }
+  // co_await reader.sending_end().
+  struct SendingEnd {
+    RequestReader& reader;
+
+    bool await_ready() const noexcept { return !reader.sending_; }
+    void await_suspend(std::coroutine_handle<> caller) const noexcept { reader.awaits_sending_ = caller; }
+    void await_resume() const noexcept {}
+  };
+  SendingEnd sending_end() { return {*this}; }
+  // A body is coming in, and takes memory or disk space by now.
+  bool is_collecting() const { return reading_ && (held_.size() > 0 || spooled_ != nullptr); }
+  bool is_spooling() const { return reading_ && spooled_ != nullptr; }
   // Gives the memory of an idle connection back.
   void release_memory() { held_.release(); }
 
@@ -84,7 +101,10 @@ class RequestReader {
   HeldBody held_;  // the body, if it does not lie in the buffer as a whole, or what of it goes to disk next
   std::string_view body_;
   std::unique_ptr<SpooledBody> spooled_;
-  bool reading_ = false;  // a head or a body, just now
+  std::coroutine_handle<> awaits_sending_;
+  bool sending_ = false;       // the body, to the backend
+  bool drop_pending_ = false;  // when it was sent
+  bool reading_ = false;       // a head or a body, just now
   bool unread_refused_ = false;
 };
 

@@ -39,6 +39,16 @@ class BodySource {
   ~BodySource() = default;
 };
 
+// Keeps the body of a request while it is sent beside the response, which may take longer than the exchange.
+class BodyKeeper {
+ public:
+  virtual void sending_began() = 0;
+  virtual void sending_ended() = 0;
+
+ protected:
+  ~BodyKeeper() = default;
+};
+
 // Whether the claim that a request is sent under still stands. Asked immediately before its first byte: waiting for a
 // connection may take longer than the claim lasts.
 class SendPermit {
@@ -74,6 +84,8 @@ struct BackendRequest {
   // records and that is larger than `most_collected` with the part read so far. Null: none is.
   const RecordPolicy* streams_by = nullptr;
   BodySource* large_body = nullptr;  // instead of `body`, unless it is null
+  // Of the body. Null: it is in memory, and sent as a whole before the response is read.
+  BodyKeeper* keeper = nullptr;
 };
 
 struct BackendAnswer {

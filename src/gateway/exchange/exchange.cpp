@@ -258,7 +258,8 @@ BackendRequest Exchange::to_backend(const SendPermit* permit) const {
           .permit = permit,
           .use = request_->use,
           .streams_by = may_stream() ? &request_->policy.record : nullptr,
-          .large_body = request_->large_body};
+          .large_body = request_->large_body,
+          .keeper = request_->keeper};
 }
 
 // The claim was taken back, or is somebody else's.

@@ -54,6 +54,7 @@ struct KeyedRequest {
   UpstreamUse* use = nullptr;
   ReplyStart* streams = nullptr;     // null: its response is held back until it is whole
   BodySource* large_body = nullptr;  // instead of `body`, unless it is null
+  BodyKeeper* keeper = nullptr;      // of the body, which may be sent for longer than the exchange takes
 };
 
 class Exchange {

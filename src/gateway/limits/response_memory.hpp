@@ -15,11 +15,12 @@
 
 namespace once::gateway {
 
-// Told when there is no room. May end somebody else's response whose client reads it too slowly: there is room a moment
-// later.
+// Told when there is no room. May end somebody else's request or response whose client sends or reads it too slowly:
+// there is room a moment later.
 class RoomMaker {
  public:
-  virtual void make_room() = 0;
+  virtual void make_room() = 0;        // in memory
+  virtual void make_spool_room() = 0;  // on disk
 
  protected:
   ~RoomMaker() = default;

@@ -97,6 +97,7 @@ Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
     const Duration part = std::min(limits_.silence - waited, longest_wait);
     const BodyChunk chunk = co_await source.next(part);
     waited += part;
+    if (!source.is_request_sent()) waited = Duration::zero();
     if (chunk.kind == BodyChunk::Kind::timed_out) co_await look_for_end();
     if (chunk.kind != BodyChunk::Kind::timed_out || failed_ || waited >= limits_.silence) co_return chunk;
   }

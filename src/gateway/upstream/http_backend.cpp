@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "core/event_stream.hpp"
 #include "core/headers.hpp"
 
@@ -70,12 +71,11 @@ class Stopwatch {
 };
 
 // The response, with what was read of its body.
-void hand_over(BackendAnswer& answer, UpstreamConnectionPtr connection, std::string_view body) {
+void hand_over(BackendAnswer& answer, UpstreamConnection& connection, std::string_view body) {
   // With TLS, an end that the backend did not announce is a broken connection.
-  answer.end_announced = connection->socket().tls() != nullptr;
-  answer.head = &connection->head();
+  answer.end_announced = connection.socket().tls() != nullptr;
+  answer.head = &connection.head();
   answer.body = body;
-  answer.source = http::ResponseSourcePtr(connection.release());
 }
 
 // A body is announced as the client announced it: a POST without any stays without.
@@ -85,9 +85,15 @@ Framing framing_for(const BackendRequest& request) {
   return {.kind = Framing::Kind::length, .length = std::max<std::uint64_t>(large, request.body.size())};
 }
 
+// A socket takes so much without the backend reading it. A larger body is sent beside the response.
+constexpr std::size_t sent_first = std::size_t{64} << 10U;
+
+bool is_sent_beside(const BackendRequest& request) {
+  return request.keeper != nullptr && (request.large_body != nullptr || request.body.size() > sent_first);
+}
+
 // The gateway cannot read the body that it has put aside.
-BackendAnswer body_unreadable(Delivery delivery) {
-  BackendAnswer answer;
+void note_unreadable(BackendAnswer& answer, Delivery delivery) {
   answer.delivery = delivery;
   answer.refused =
       problem(ProblemKind::overloaded,
@@ -95,7 +101,25 @@ BackendAnswer body_unreadable(Delivery delivery) {
                   ? "The gateway could not read the request body back from its disk; nothing was executed."
                   : "The gateway could not read the rest of the request body back from its disk; it is unknown "
                     "whether the request was executed.");
-  return answer;
+}
+
+BodyUploadPtr upload_of(const BackendRequest& request, UpstreamConnectionPtr connection) {
+  return BodyUploadPtr(new BodyUpload({.connection = std::move(connection),
+                                       .large_body = request.large_body,
+                                       .body = request.body,
+                                       .keeper = *request.keeper,
+                                       .limit = request.timeouts.response}));
+}
+
+// Why there is no response, as far as the sender of the body knows.
+void note_end(BackendAnswer& answer, BodyUpload::End end) {
+  switch (end) {
+    case BodyUpload::End::whole:
+    case BodyUpload::End::stopped: break;
+    case BodyUpload::End::refused: answer.delivery = Delivery::lost; break;
+    case BodyUpload::End::timed_out: answer.delivery = Delivery::timed_out; break;
+    case BodyUpload::End::unreadable: note_unreadable(answer, Delivery::lost); break;
+  }
 }
 
 }  // namespace
@@ -119,12 +143,17 @@ ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
 
 Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
   const Stopwatch stopwatch(request.use, loop_);
+  ONCE_ASSERT(request.large_body == nullptr || request.keeper != nullptr);
   UpstreamGroup::Turn turn;
-  std::string_view body = request.body;
+  const bool beside = is_sent_beside(request);
+  const std::string_view body = beside ? std::string_view() : request.body;
   if (request.large_body != nullptr) {
     const auto first = co_await request.large_body->read(0);
-    if (!first) co_return body_unreadable(Delivery::not_sent);
-    body = *first;
+    if (!first) {
+      BackendAnswer unsent;
+      note_unreadable(unsent, Delivery::not_sent);
+      co_return unsent;
+    }
   }
   while (true) {
     UpstreamConnectionPtr connection = group_.take_rested(turn, keyed_idle_max_);
@@ -149,95 +178,105 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     if (joined) head.append(body);
     const std::string_view rest = joined ? std::string_view() : body;
     if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
-    IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
+    const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
     if (sent.bytes == 0) {
       // Nothing went out: a fresh connection, or another server, may do better.
       connection.reset();
       if (!reused) group_.took_nothing(turn);
       continue;
     }
-    if (sent.status == Io::ok && request.large_body != nullptr) {
-      const auto ended = co_await send_rest(request, connection->socket(), body.size());
-      if (!ended) co_return body_unreadable(Delivery::lost);
-      sent.status = *ended;
+    BackendAnswer answer;
+    if (beside && sent.status == Io::ok) {
+      answer = co_await receive_beside(request, upload_of(request, std::move(connection)));
+    } else {
+      if (sent.status == Io::ok) connection->request_written();
+      // A backend that stopped reading may have answered all the same.
+      answer = co_await receive(request, *connection, nullptr);
+      if (answer.head != nullptr) answer.source = http::ResponseSourcePtr(connection.release());
+      if (sent.status != Io::ok && answer.head == nullptr) {
+        answer.delivery = sent.status == Io::timed_out ? Delivery::timed_out : Delivery::lost;
+      }
     }
-    if (sent.status == Io::ok) connection->request_written();
-    // A backend that stopped reading may have answered all the same.
-    BackendAnswer answer = co_await receive(request, std::move(connection));
-    if (sent.status != Io::ok && answer.head == nullptr) {
-      answer.delivery = sent.status == Io::timed_out ? Delivery::timed_out : Delivery::lost;
-    }
-    group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
+    const bool our_fault = answer.refused.has_value();
+    if (!our_fault) group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
     co_return answer;
   }
 }
 
-// None: the body cannot be read.
-Task<std::optional<Io>> HttpBackend::send_rest(const BackendRequest& request, http::Socket& socket,
-                                               std::uint64_t offset) {
-  while (offset < request.large_body->size()) {
-    const auto piece = co_await request.large_body->read(offset);
-    if (!piece) co_return std::nullopt;
-    const IoResult sent = co_await socket.write_all(*piece, request.timeouts.response);
-    if (sent.status != Io::ok) co_return sent.status;
-    offset += piece->size();
+// A response that is not whole yet goes on with the upload beside it.
+Task<BackendAnswer> HttpBackend::receive_beside(const BackendRequest& request, BodyUploadPtr upload) {
+  upload->start();
+  BackendAnswer answer = co_await receive(request, upload->connection(), upload.get());
+  if (answer.delivery == Delivery::streaming || answer.delivery == Delivery::oversize) {
+    answer.source = http::ResponseSourcePtr(upload.release());
+    co_return answer;
   }
-  co_return Io::ok;
+  if (answer.head != nullptr) {
+    co_await upload->response_ended();
+    answer.source = http::ResponseSourcePtr(upload->take_connection().release());
+  } else {
+    co_await upload->stop();
+    note_end(answer, *upload->end());
+  }
+  co_return answer;
 }
 
-Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, UpstreamConnectionPtr connection) {
+Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, UpstreamConnection& connection,
+                                         BodyUpload* upload) {
   BackendAnswer answer;
-  const auto deadline = loop_.now() + request.timeouts.response;
+  auto deadline = loop_.now() + request.timeouts.response;
   while (true) {
-    const auto read = co_await connection->read_head(request.head.method, deadline);
+    const auto read = co_await connection.read_head(request.head.method, deadline);
+    if (read == UpstreamConnection::HeadRead::timed_out && upload != nullptr && upload->extend(deadline)) continue;
     if (read != UpstreamConnection::HeadRead::ok) {
       answer.delivery = delivery_of(read);
-      answer.fault = connection->fault();
+      answer.fault = connection.fault();
       co_return answer;
     }
-    if (connection->head().status >= 200) break;
-    if (connection->head().status == 101) {  // nobody asked for it
+    if (connection.head().status >= 200) break;
+    if (connection.head().status == 101) {  // nobody asked for it
       answer.delivery = Delivery::truncated;
       answer.fault = http::ResponseFault::unasked_switch;
       co_return answer;
     }
-    if (request.interim != nullptr) co_await request.interim->interim(connection->head());
-    connection->drop_head();
+    if (request.interim != nullptr) co_await request.interim->interim(connection.head());
+    connection.drop_head();
   }
-  const Handover handover = handover_of(connection->head(), request.streams_by);
+  if (upload != nullptr) upload->answered();
+  const Handover handover = handover_of(connection.head(), request.streams_by);
   if (handover == Handover::with_head) {
     answer.delivery = Delivery::streaming;
-    hand_over(answer, std::move(connection), {});
+    hand_over(answer, connection, {});
     co_return answer;
   }
   const std::size_t most = request.max_response_body;
   const std::size_t limit = handover == Handover::beyond_limit ? std::min(most, most_collected) : most;
-  std::optional<UpstreamConnection::Collected> body = connection->body_at_hand(limit);
-  if (!body && handover == Handover::beyond_limit && is_announced_longer(connection->head(), limit)) {
+  std::optional<UpstreamConnection::Collected> body = connection.body_at_hand(limit);
+  if (!body && handover == Handover::beyond_limit && is_announced_longer(connection.head(), limit)) {
     body = {.kind = BodyChunk::Kind::data, .whole = false, .data = {}};
   }
-  if (!body) body = co_await connection->collect(limit, deadline, request.room);
+  if (!body) body = co_await connection.collect(limit, deadline, request.room, upload);
   switch (body->kind) {
     case BodyChunk::Kind::end:
     case BodyChunk::Kind::data:
-      answer.delivery = delivery_of(connection->head());
+      answer.delivery = delivery_of(connection.head());
       if (!body->whole) {
         // Without memory to collect it, it is not kept either.
-        const bool larger = is_announced_longer(connection->head(), limit) || body->data.size() > limit;
-        const bool too_large = is_announced_longer(connection->head(), most) || body->data.size() > most;
+        const bool larger = is_announced_longer(connection.head(), limit) || body->data.size() > limit;
+        const bool too_large = is_announced_longer(connection.head(), most) || body->data.size() > most;
         const bool recorded = handover == Handover::beyond_limit && larger && !too_large;
         answer.delivery = recorded ? Delivery::streaming : Delivery::oversize;
       }
-      hand_over(answer, std::move(connection), body->data);
+      hand_over(answer, connection, body->data);
       break;
     case BodyChunk::Kind::broken:
       answer.delivery = Delivery::truncated;
-      answer.fault = connection->fault();
-      answer.begun_status = connection->head().status;
+      answer.fault = connection.fault();
+      answer.begun_status = connection.head().status;
       break;
     case BodyChunk::Kind::timed_out:
       answer.delivery = Delivery::timed_out;
-      answer.begun_status = connection->head().status;
+      answer.begun_status = connection.head().status;
       break;
   }
   co_return answer;

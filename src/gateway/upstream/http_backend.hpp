@@ -4,6 +4,7 @@
 
 #include "gateway/exchange/backend.hpp"
 #include "gateway/settings.hpp"
+#include "gateway/upstream/body_upload.hpp"
 #include "gateway/upstream/forward.hpp"
 #include "gateway/upstream/upstream_group.hpp"
 #include "http/loop.hpp"
@@ -23,8 +24,9 @@ class HttpBackend final : public Backend {
   ForwardedHead head_for(const UpstreamGroup::Turn& turn) const;
 
  private:
-  Task<std::optional<http::Io>> send_rest(const BackendRequest& request, http::Socket& socket, std::uint64_t offset);
-  Task<BackendAnswer> receive(const BackendRequest& request, http::UpstreamConnectionPtr connection);
+  // Reads a response and, if it is handed over, leaves the connection to the caller.
+  Task<BackendAnswer> receive(const BackendRequest& request, http::UpstreamConnection& connection, BodyUpload* upload);
+  Task<BackendAnswer> receive_beside(const BackendRequest& request, BodyUploadPtr upload);
 
   http::Loop& loop_;
   UpstreamGroup& group_;

@@ -35,6 +35,12 @@ std::string announced(std::string_view body, std::string_view type = "text/plain
   return head(fmt::format("Content-Type: {}\r\nContent-Length: {}", type, body.size())) + std::string(body);
 }
 
+// Of another client.
+std::string other(std::string_view body) {
+  return fmt::format("POST /files HTTP/1.1\r\nHost: a\r\nIdempotency-Key: other\r\nContent-Length: {}\r\n\r\n{}",
+                     body.size(), body);
+}
+
 std::string chunked(std::string_view body) {
   constexpr std::size_t chunk = 10'000;
   std::string all = head("Content-Type: text/plain\r\nTransfer-Encoding: chunked");
@@ -273,6 +279,52 @@ TEST(LargeRequest, takes_little_of_the_memory) {
   world.stage.run(1s);
   EXPECT_EQ(world.ask(announced(bytes(pieces))).status, 503);
   other.peer->close();
+  world.finish();
+}
+
+// One that came fast at first and drips now makes room for others, however much it has sent.
+TEST(LargeRequest, that_drips_loses_its_place_when_the_space_is_needed) {
+  struct Case {
+    std::size_t max_spool;
+    std::size_t max_body_memory;
+    std::size_t rate;
+    bool displaced;
+  };
+  constexpr std::size_t plenty = std::size_t{1} << 30U;
+  for (const Case& each :
+       {Case{900'000, plenty, 200, true}, Case{900'000, plenty, 20'000, false}, Case{plenty, 400'000, 200, true}}) {
+    SCOPED_TRACE(fmt::format("{} on disk, {} in memory, {} a second", each.max_spool, each.max_body_memory, each.rate));
+    Spooling world([&each](ServingSettings& all) {
+      all.limits.max_spool = each.max_spool;
+      all.limits.max_body_memory = each.max_body_memory;
+    });
+    StageClient& drips = world.stage.client();
+    drips.ask(head("Content-Length: 800000") + bytes(400'000));
+    for (int second = 0; second < 15; ++second) {
+      world.stage.run(1s);
+      drips.peer->send(bytes(each.rate));
+    }
+    world.stage.run(500ms);
+    EXPECT_FALSE(drips.over());
+    EXPECT_EQ(world.ask(other(bytes(pieces)), 1s).status, 503);
+    EXPECT_EQ(drips.over(), each.displaced);
+    EXPECT_EQ(world.stage.gateway->sum(&Metrics::connections_displaced), each.displaced ? 1U : 0U);
+    // It finds room when it is sent again.
+    EXPECT_EQ(world.ask(other(bytes(pieces)), 1s).status, each.displaced ? 200 : 503);
+    if (!each.displaced) drips.peer->close();
+    world.finish();
+  }
+}
+
+// Nobody is displaced for a request that could never fit.
+TEST(LargeRequest, larger_than_the_space_displaces_nobody) {
+  Spooling world([](ServingSettings& all) { all.limits.max_spool = 600'000; });
+  StageClient& drips = world.stage.client();
+  drips.ask(head("Content-Length: 500000") + bytes(400'000));
+  world.stage.run(15s);
+  EXPECT_EQ(world.ask(other(bytes(pieces)), 1s).status, 503);
+  EXPECT_FALSE(drips.over());
+  drips.peer->close();
   world.finish();
 }
 

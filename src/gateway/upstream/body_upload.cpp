@@ -1,0 +1,108 @@
+#include "gateway/upstream/body_upload.hpp"
+
+#include <utility>
+
+namespace once::gateway {
+
+Task<std::optional<std::string_view>> MemoryBody::read(std::uint64_t offset) {
+  co_return bytes_.substr(static_cast<std::size_t>(offset));
+}
+
+struct BodyUpload::SenderEnd {
+  BodyUpload& upload;
+
+  bool await_ready() const noexcept { return upload.end_.has_value(); }
+  void await_suspend(std::coroutine_handle<> caller) const noexcept { upload.awaited_ = caller; }
+  void await_resume() const noexcept {}
+};
+
+BodyUpload::BodyUpload(Parts parts)
+    : connection_(std::move(parts.connection)),
+      in_memory_(parts.body),
+      body_(parts.large_body != nullptr ? *parts.large_body : in_memory_),
+      keeper_(parts.keeper),
+      limit_(parts.limit) {}
+
+void BodyUpload::start() {
+  keeper_.sending_began();
+  spawn(run());
+}
+
+Task<void> BodyUpload::run() {
+  const End end = co_await send_all();
+  finish(end);
+}
+
+Task<BodyUpload::End> BodyUpload::send_all() {
+  std::uint64_t offset = 0;
+  while (offset < body_.size()) {
+    const auto piece = co_await body_.read(offset);
+    if (stopping_) co_return End::stopped;
+    if (!piece) co_return End::unreadable;
+    const http::IoResult sent = co_await connection_->socket().write_all(*piece, limit_);
+    if (stopping_) co_return End::stopped;
+    if (sent.status == http::Io::timed_out) co_return End::timed_out;
+    if (sent.status != http::Io::ok) co_return End::refused;
+    offset += piece->size();
+  }
+  co_return End::whole;
+}
+
+void BodyUpload::finish(End end) {
+  end_ = end;
+  ended_at_ = connection_->socket().loop().now();
+  if (end == End::whole) connection_->request_written();
+  // A backend that waits for the rest waits in vain, and so would whoever reads its response.
+  if (end == End::unreadable || (end == End::timed_out && !answered_)) connection_->socket().cancel();
+  const std::coroutine_handle<> awaited = std::exchange(awaited_, nullptr);
+  BodyKeeper& keeper = keeper_;
+  // The connection goes first: whoever keeps the body also holds what the connection needs.
+  if (abandoned_) delete this;
+  keeper.sending_ended();
+  if (awaited) awaited.resume();
+}
+
+Task<void> BodyUpload::stop() {
+  if (!end_) {
+    stopping_ = true;
+    connection_->socket().cancel();
+  }
+  SenderEnd sender{*this};
+  co_await sender;
+}
+
+// A backend that refused the request does not want the rest of it. Any other may still read and use it, although it has
+// answered: cutting that off would record a success for half a request.
+Task<void> BodyUpload::response_ended() {
+  if (connection_->head().status >= 400) {
+    co_await stop();
+    co_return;
+  }
+  SenderEnd sender{*this};
+  co_await sender;
+}
+
+Task<http::BodyChunk> BodyUpload::next(Duration limit) {
+  const http::BodyChunk chunk = co_await connection_->next(limit);
+  if (chunk.kind == http::BodyChunk::Kind::end) co_await response_ended();
+  co_return chunk;
+}
+
+void BodyUpload::done() {
+  if (end_) {
+    delete this;
+    return;
+  }
+  abandoned_ = stopping_ = true;
+  connection_->socket().cancel();
+}
+
+bool BodyUpload::extend(std::chrono::nanoseconds& deadline) const {
+  const std::chrono::nanoseconds now = connection_->socket().loop().now();
+  const std::chrono::nanoseconds later = (end_ ? ended_at_ : now) + limit_;
+  if (later <= now) return false;
+  deadline = later;
+  return true;
+}
+
+}  // namespace once::gateway
