@@ -128,6 +128,7 @@ class Alerts(EndToEnd):
             "down": self.configured(DOWN.format(origin=backend.origin)),
             "tls": self.gateway(backend, "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]",
                                 f"tls.keys=[{key}]"),
+            "uploads": self.gateway(backend, "defaults.max_request_body=64KiB", "limits.max_spool=1MiB", "timeouts.body_idle=10m"),
             "poor": self.gateway(backend),
             "calm": self.gateway(backend)}
         self.prometheus.watch(self.gateways.values())
@@ -218,6 +219,13 @@ class Alerts(EndToEnd):
                 pass
         self.expect("OnceCallerLimit", gateway, limit="address_stored_bytes")
 
+    def provoke_upload(self, gateway):
+        """One that does not end."""
+        size = 1_000_000
+        head = f"POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: {size}\r\n\r\n"
+        self.connect(gateway).send(head.encode() + b"x" * (size - 1))
+        self.expect("OnceNearLimit:spool_bytes", gateway)
+
     def provoke_failed_journal(self, gateway):
         gateway.ask("POST", "/", key="k")
 
@@ -250,6 +258,7 @@ class Alerts(EndToEnd):
         self.expect("OnceCertificateExpires", gateways["tls"])
         self.provoke_crowd(gateways["crowded"])
         self.provoke_failed_journal(gateways["failed"])
+        self.provoke_upload(gateways["uploads"])
         self.provoke_exhaustion(gateways["poor"])
         self.provoke_caller_limit(gateways["strangers"])
         self.provoke_lost_claim(gateways["shared"], gateways["other"])
