@@ -74,6 +74,7 @@ ByteClients::Connection* ByteClients::open() {
   connection.sent.on_message = [this, made](const Message& response) {
     look_at_sent(*made, response);
     parts_.streams.sent_end(response);
+    if (const auto& stop = made->owed.front().stop) told_stop(*stop, response);
     made->owed.pop_front();
     made->checked = 0;
   };
@@ -210,7 +211,7 @@ void ByteClients::expect(Connection& connection, std::string_view method, unsign
 void ByteClients::expect(Connection& connection, std::string_view method, Waiting waiting, const Resume& resume) {
   connection.seen.expect(std::string(method));
   connection.sent.expect(std::string(method));
-  connection.owed.push_back({.caller = waiting.caller, .resume = resume});
+  connection.owed.push_back({.caller = waiting.caller, .resume = resume, .stop = {}, .form = waiting.form});
   connection.waiting.push_back(std::move(waiting));
 }
 
@@ -242,10 +243,32 @@ void ByteClients::ask(const Asked& asked, Answered answered) {
     expect(*connection, "GET", std::move(waiting), resume);
     return write(*connection, head + "Idempotency-Lookup: POST\r\n\r\n", manner);
   }
-  const std::string text = framed(std::move(head), keyed_body(name.key, asked.content), old, manner.waits_for_continue);
+  const std::string body = keyed_body(name.key, asked.content);
+  const std::string text = framed(std::move(head), body, old, manner.waits_for_continue);
+  const ByteSetup& setup = parts_.setup.bytes;
+  const bool large = setup.large_requests() && body.size() > setup.max_request_body;
+  if (large && manner.waits_for_continue) waiting.form = Form::unread;
   connection->last = connection->last || old;
   expect(*connection, "POST", std::move(waiting), resume);
   write(*connection, text, manner);
+}
+
+void ByteClients::stop(const Asked& asked, const OperationId& id) {
+  Connection* connection = pick(true);
+  if (connection == nullptr) return;
+  parts_.history.asks_stop(id);
+  std::string head = keyed_head(asked, parts_.setup.routes.size());
+  head.replace(0, 4, "DELETE");
+  expect(*connection, "DELETE", asked.caller, {});
+  connection->owed.back().stop = Stop{.id = id, .asked_at = world().now()};
+  write(*connection, head + "Idempotency-Stop: POST\r\n\r\n", draw_manner());
+}
+
+// A problem says that it was not done, or that nobody knows.
+void ByteClients::told_stop(const Stop& stop, const Message& response) {
+  const std::string stopped = response.field("Idempotency-Stopped");
+  world().note(fmt::format("gateway: stop answered {} {}", response.status, stopped));
+  if (response.status == 204) parts_.history.told_stop(stop.id, stop.asked_at, stopped == "true");
 }
 
 void ByteClients::write(Connection& connection, const std::string& text, const Manner& manner) {
@@ -423,6 +446,8 @@ std::size_t ByteClients::held_for_readers() const {
   std::map<std::string, std::size_t> held;  // by outcome: readers of the same response share its bytes
   for (const Connection& connection : connections_) {
     if (connection.sent_over || !connection.sent.in_body()) continue;
+    // Its connection stays open for the rest of the request when the response has broken off.
+    if (!connection.owed.empty() && connection.owed.front().form == Form::unread) continue;
     const Message& response = connection.sent.message();
     if (response.framing != Message::Framing::length || response.length <= ToldOutcomes::largest_uncounted) continue;
     if (response.length > parts_.setup.bytes.max_body) continue;  // not kept: it streams by

@@ -40,10 +40,16 @@ class ByteClients {
   // How much of a response came before its connection ended.
   enum class Came : std::uint8_t { whole, part };
   // How a keyed request was made.
-  enum class Form : std::uint8_t { request, lookup };
+  enum class Form : std::uint8_t {
+    request,
+    unread,  // its body is large and sent when it is asked for: a replay does not compare it
+    lookup,
+  };
   using Answered = std::function<void(const Message&, Came, Form)>;
   // Calls back with a response, if there is one. A part of a response counts only if the client waited for it.
   void ask(const Asked& asked, Answered answered);
+  // Stops what streams under the key, which has this id.
+  void stop(const Asked& asked, const OperationId& id);
   // A client without a key, with a malformed request, with an upgrade, or silent.
   void stranger();
   // One without a key.
@@ -70,10 +76,16 @@ class ByteClients {
     std::optional<std::size_t> leaves_at;      // so many bytes of the body
     std::optional<std::size_t> stops_reading;  // the same, for a while
   };
+  struct Stop {
+    OperationId id;
+    Time asked_at;
+  };
   // A response that the gateway has not written yet.
   struct Owed {
     unsigned caller = 0;
     Resume resume;
+    std::optional<Stop> stop;
+    Form form = Form::request;
   };
   struct Connection {
     std::uint64_t link = 0;
@@ -108,6 +120,7 @@ class ByteClients {
   void answered(Connection& connection, const Message& response);
   void reads_part(Connection& connection);
   void tell_part(Connection& connection);
+  void told_stop(const Stop& stop, const Message& response);
   void look_at_sent(Connection& connection, const Message& response);
   Manner draw_manner();
   std::string framed(std::string head, std::string_view body, bool old, bool& continues);

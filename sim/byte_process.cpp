@@ -56,6 +56,7 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
                   .lanes = lanes_,
                   .waiters = waiters_,
                   .home = executor_}),
+      spool_(parts.world, parts.setup.bytes.spool_faults),
       gateway_({.network = parts.network,
                 .store = lanes_,
                 .waiters = waiters_,
@@ -63,7 +64,8 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
                 .settings = settings(),
                 .listen = address_of(parts.number),
                 .workers = parts.setup.bytes.workers,
-                .seed = seed}),
+                .seed = seed,
+                .spool = &spool_}),
       clients_({.network = parts.network,
                 .history = parts.history,
                 .setup = parts.setup,
@@ -107,6 +109,7 @@ ServingSettings ByteProcess::settings() const {
     Route route{.path = fmt::format("/route/{}", i), .upstream = upstream.name, .policy = parts_.routes[i]};
     route.policy.record.max_body = setup.max_body;
     route.policy.timeouts.connect = 2s;
+    if (setup.large_requests()) route.policy.max_request_body = setup.max_request_body;
     if (setup.streams.any()) {
       route.policy.record.stream = setup.streams.recording[i];
       route.policy.record.max_stream = setup.streams.max_stream;
@@ -126,6 +129,9 @@ ServingSettings ByteProcess::settings() const {
   all.limits = setup.limits;
   // What a caller has stored may stay for longer than the simulation lasts, and in the end everybody gets an answer.
   if (healed_) all.limits.caller = all.limits.address = {};
+  // One reader may take all the memory there is, and one body all the disk.
+  if (healed_ && setup.streams.any()) all.limits.max_body_memory = Limits().max_body_memory;
+  if (healed_) all.limits.max_spool = Limits().max_spool;
   all.timeouts = setup.timeouts;
   all.upgrades = {"websocket"};
   return all;
@@ -234,8 +240,13 @@ void ByteProcess::tell_part(const Asked& asked, const Message& response,
   answered({.asked = asked, .status = response.status, .idempotency_status = status, .code = "cut-off"});
 }
 
-void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients::Form form,
-                       const std::function<void(const Answer&)>& answered) {
+void ByteProcess::stop(const Asked& asked) {
+  const Named named = name_of(asked);
+  clients_.stop(asked, named.id);
+}
+
+// What gateways make of a request.
+ByteProcess::Named ByteProcess::name_of(const Asked& asked) const {
   const std::size_t routes = parts_.routes.size();
   const WireName name = wire_name(asked.operation, routes);
   const Policy& policy = parts_.routes[name.route];
@@ -245,18 +256,26 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   const auto parsed = http::parse(head_text, http::HeadLimits(), head);
   ONCE_ASSERT(parsed.parsed == http::Parsed::complete);
   const ScopeParts scope(policy, head);
+  return {.id = gateway_.ids().make(scope.parts(), fmt::format("key-{}", name.key)),
+          .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target, "", body)};
+}
+
+void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients::Form form,
+                       const std::function<void(const Answer&)>& answered) {
+  const Named named = name_of(asked);
   Answer answer{.asked = asked,
                 .status = response.status,
                 .idempotency_status = response.field("Idempotency-Status"),
-                .id = gateway_.ids().make(scope.parts(), fmt::format("key-{}", name.key)),
-                .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target, "", body)};
+                .id = named.id,
+                .fingerprint = named.fingerprint};
   const bool problem = response.field("Content-Type") == "application/problem+json";
   if (problem) answer.code = code_in(response.body);
   const StreamBook& streams = parts_.backend.streams();
   if (!problem) answer.body = streams.with_beginning(response);
   // A lookup has no body to compare: it returns whatever is recorded.
   const auto given = streams.asked_of(response);
-  if (form == ByteClients::Form::lookup && given) answer.asked.content = given->content;
+  const bool compared = form == ByteClients::Form::request;
+  if (!compared && given) answer.asked.content = given->content;
   // Whatever is recorded of it is replayed as it was.
   if (!problem && !answer.body.starts_with("resolved=")) {
     answer.body +=
@@ -269,8 +288,9 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
   const bool kept = streams.is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
   // What no execution gave: the rest of it may follow what its client has of another one, and a lookup compares
-  // nothing.
-  const bool anything = !given && (response.has("Idempotency-Offset") || form == ByteClients::Form::lookup);
+  // nothing. What broke off may have been stopped before it was recorded like that.
+  const bool stopped = StreamBook::is_stopped(response);
+  const bool anything = !given && (response.has("Idempotency-Offset") || !compared || stopped);
   // Without chunks, a stream whose connection was cut behind its last byte looks as if it had ended.
   const bool until_close = response.framing == Message::Framing::until_close && streams.is_recorded_stream(response);
   if (kept && !may_be_part && !anything && !until_close) parts_.history.answered(answer);
@@ -288,7 +308,10 @@ void ByteProcess::heal() {
   lanes_.heal();
   clients_.heal();
   operators_clients_.heal();
-  if (parts_.setup.bytes.limits_callers() || parts_.setup.bytes.checks_health()) reload();
+  spool_.heal();
+  const ByteSetup& setup = parts_.setup.bytes;
+  const bool has_small_limits = (setup.memory_is_short() && setup.streams.any()) || setup.large_requests();
+  if (setup.limits_callers() || setup.checks_health() || has_small_limits) reload();
 }
 
 void ByteProcess::check_left_over(std::string_view when) {

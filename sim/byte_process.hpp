@@ -36,6 +36,7 @@ class ByteProcess final : public GatewayProcess {
   ByteProcess& operator=(const ByteProcess&) = delete;
 
   void ask(const Asked& asked, std::function<void(const Answer&)> answered) override;
+  void stop(const Asked& asked) override;
   Operators& operators() override { return operators_; }
   void die() override;
   void pause(Duration length) override;
@@ -45,6 +46,11 @@ class ByteProcess final : public GatewayProcess {
 
  private:
   ServingSettings settings() const;
+  struct Named {
+    OperationId id;
+    Fingerprint fingerprint;
+  };
+  Named name_of(const Asked& asked) const;
   void tap();
   NetFault draw_fault(NetCall call);
   void expect_strangers();
@@ -63,6 +69,7 @@ class ByteProcess final : public GatewayProcess {
   Waiters waiters_;
   Operators operators_;
   bool healed_ = false;
+  SimSpool spool_;
   SimGateway gateway_;
   ByteClients clients_;
   ByteClients operators_clients_;         // of the service beside it

@@ -97,6 +97,22 @@ StreamSetup draw_stream_setup(std::uint64_t seed) {
   return setup;
 }
 
+// From other bits again, so that runs without stops are what they were before there were any.
+unsigned draw_stops(std::uint64_t seed) {
+  Draw draw(seed ^ 0x5709'0c84);
+  return chance(draw, 40);
+}
+
+// The same for requests that are too large for memory: every second key has such ones. Each takes some of it all the
+// same.
+void draw_large_requests(std::uint64_t seed, ByteSetup& setup) {
+  Draw draw(seed ^ 0x1a46'e00b);
+  if (!draw.one_in(4) || setup.memory_is_short()) return;
+  setup.max_request_body = 3000;
+  setup.spool_faults = chance(draw, 10);
+  if (draw.one_in(3)) setup.limits.max_spool = 10'000;
+}
+
 std::string_view recording_name(StreamRecording recording) {
   switch (recording) {
     case StreamRecording::automatic: return "auto";
@@ -109,10 +125,12 @@ std::string_view recording_name(StreamRecording recording) {
 std::string to_text(const StreamSetup& setup) {
   return fmt::format(
       "streams: {} % of keyed responses, {} % break off, {} % hang, events up to {} bytes; recorded: {}, {}, up to {} "
-      "bytes, abandoned after {} ms, idle {} ms; readers: {} % resume, {} % look up, {} % leave, {} % stop reading\n",
+      "bytes, abandoned after {} ms, idle {} ms; readers: {} % resume, {} % look up, {} % leave, {} % stop reading, {} "
+      "% "
+      "stop the stream\n",
       setup.chance, setup.breaks, setup.hangs, setup.large_event, recording_name(setup.recording[0]),
       recording_name(setup.recording[1]), setup.max_stream, setup.abandon_after.count(), setup.idle.count(),
-      setup.resumes, setup.lookups, setup.leaves_reading, setup.stops_reading);
+      setup.resumes, setup.lookups, setup.leaves_reading, setup.stops_reading, setup.stops);
 }
 
 }  // namespace
@@ -150,6 +168,8 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   draw_servers(draw, setup);
   // What health checks say of a server is seen best when little else goes on.
   if (!setup.checks_health() || !setup.reaches_servers()) setup.streams = draw_stream_setup(seed);
+  if (setup.streams.any()) setup.streams.stops = draw_stops(seed);
+  draw_large_requests(seed, setup);
   // Each of them has room by itself.
   if (setup.memory_is_short()) setup.streams.large_event = std::min<std::size_t>(setup.streams.large_event, 3000);
   return setup;
@@ -190,6 +210,10 @@ std::string to_text(const ByteSetup& setup) {
   text += fmt::format("\na caller: {} in flight, {} new keys/s, {} bytes stored; an address: {} new keys/s (0: any)\n",
                       setup.limits.caller.in_flight, setup.limits.caller.new_keys, setup.limits.caller.stored_bytes,
                       setup.limits.address.new_keys);
+  if (setup.large_requests()) {
+    text += fmt::format("spool: requests larger than {} bytes, {} bytes of disk, {} % of calls fail\n",
+                        setup.max_request_body, setup.limits.max_spool, setup.spool_faults);
+  }
   if (setup.streams.any()) text += to_text(setup.streams);
   return text;
 }

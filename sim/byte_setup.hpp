@@ -22,6 +22,7 @@ struct StreamSetup {
   unsigned lookups = 0;         // by the key alone
   unsigned leaves_reading = 0;  // in the middle of a response
   unsigned stops_reading = 0;   // for a while, the same
+  unsigned stops = 0;           // callers: stop the stream that they asked for
   unsigned breaks = 0;          // backends: break off in the middle
   unsigned hangs = 0;           // or say no more
   std::size_t large_event = 0;  // of some events
@@ -80,6 +81,9 @@ struct ByteSetup {
 
   StreamSetup streams;
 
+  std::size_t max_request_body = 0;  // larger ones go to the spool; 0: none is
+  unsigned spool_faults = 0;
+
   Limits limits;
   ClientTimeouts timeouts;
   std::size_t max_body = 1024;  // record.max_body
@@ -89,6 +93,7 @@ struct ByteSetup {
   bool reaches_servers() const {
     return weather.refuses == 0 && weather.stalls == 0 && call_faults == 0 && call_resets == 0 && reloads == 0;
   }
+  bool large_requests() const { return max_request_body > 0; }
   bool limits_callers() const { return limits.caller.any() || limits.address.any(); }
   bool memory_is_short() const { return limits.max_body_memory < std::size_t{1} << 20U; }
 };

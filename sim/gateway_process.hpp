@@ -16,6 +16,8 @@ class GatewayProcess {
 
   // Calls back with the answer, unless the process dies first or the answer is lost.
   virtual void ask(const Asked& asked, std::function<void(const Answer&)> answered) = 0;
+  // The caller stops the stream that it asked for.
+  virtual void stop(const Asked& /*asked*/) {}
   virtual Operators& operators() = 0;
   // Null: it has none.
   virtual Streams* streams() { return nullptr; }

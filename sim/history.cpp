@@ -98,6 +98,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
       fact.state = state_of(op.final_state);
       fact.outcome = op.body_kept == BodyKept::no ? nullptr : op.outcome;
       fact.in_chunks = op.final_state == State::succeeded && op.body_kept == BodyKept::in_chunks;
+      fact.stopped = is_stop(op);
       // A store without room says so.
       if (op.record && op.record->body_kept == BodyKept::no) {
         fact.outcome = nullptr;
@@ -231,11 +232,13 @@ void History::granted(Key& key, const Op& op) {
     key.effects = 0;
     ++key.generation;
   }
+  ends_as(key, End::open);
   key.before = gone && !was_there ? Fact() : held;
   // Whoever releases gives back the attempt before, and nobody owns that.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
   key.before.drop_chunks();
+  key.before.stopped = false;
   std::vector<OutcomeBytes> earlier;
   if (held.nonce == op.nonce) {
     earlier = held.chunks;
@@ -258,11 +261,12 @@ void History::wrote(Key& key, const Op& op) {
   const bool already =
       op.verb == Verb::finish && key.now.state != Fact::State::started && after_write(key, op).state == key.now.state;
   if (already) return;
-  const Nonce& sent_under = op.verb == Verb::finish ? began_under(op.nonce) : op.nonce;
+  const Nonce sent_under = op.verb == Verb::finish ? began_under(op.nonce) : op.nonce;
   const auto execution = std::ranges::find(executions_, sent_under, &Execution::nonce);
   const bool told =
       execution != executions_.end() && (execution->told || execution->committed || execution->recorded_failure);
-  if (op.verb == Verb::finish && op.final_state != State::unknown && !told) {
+  const bool stop = is_stop(op) && asked_to_stop_.contains(op.id);
+  if (op.verb == Verb::finish && op.final_state != State::unknown && !told && !stop) {
     violated(fmt::format("key {}: {} recorded an outcome that nobody told it", name(op.id), short_hex(op.nonce)));
   }
   if (op.verb == Verb::release && execution != executions_.end()) {
@@ -275,12 +279,16 @@ void History::wrote(Key& key, const Op& op) {
       key.now.state == Fact::State::started || (op.verb == Verb::finish && key.now.state == Fact::State::unknown);
   if (!open) violated(fmt::format("key {}: {} wrote over what was recorded", name(op.id), short_hex(op.nonce)));
   key.now = after_write(key, op);
+  // The owner has given up, though its connection to the backend may still be open.
+  if (op.verb == Verb::finish && op.final_state == State::unknown) at_backend_.erase(sent_under);
   if (!only_acknowledged_counts_) is_recorded(key);
   changed(key);
 }
 
-void History::is_recorded(const Key& key) {
+void History::is_recorded(Key& key) {
   if (key.now.state != Fact::State::succeeded) return;
+  ends_as(key, key.now.stopped ? End::stopped : End::ended);
+  if (key.now.stopped) is_stopped(key.now);
   if (key.now.resolved_by) {
     Errand& errand = errands_[*key.now.resolved_by];
     errand.done = true;
@@ -297,9 +305,10 @@ void History::owner_ended() {
   }
 }
 
-// A replay from this record gives what was recorded.
-bool History::gives(const Fact& fact, const Record& record) {
-  if (record.body_kept == BodyKept::no) return fact.outcome == nullptr;
+// A replay from this record gives what was recorded. The chunks of one that has expired go before it does.
+bool History::gives(const Fact& fact, const Record& record) const {
+  const bool may_lack_chunks = fact.in_chunks && fact.expires_at <= latest_;
+  if (record.body_kept == BodyKept::no) return fact.outcome == nullptr || may_lack_chunks;
   if (fact.in_chunks != (record.body_kept == BodyKept::in_chunks)) return false;
   return fact.outcome && record.outcome && *fact.outcome == *record.outcome;
 }
@@ -387,8 +396,11 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
   if (!nothing_lost) {
     ++key.generation;
     for (Errand& errand : errands_) errand.lost = errand.lost || (errand.done && errand.id == id);
+    if (!key.safe.now.stopped) stopped_.erase(began_under(key.now.nonce));
     key.now = key.safe.now;
     key.before = key.safe.before;
+    ends_as(key, End::open);
+    if (!only_acknowledged_counts_) is_recorded(key);
   }
   // Another clock goes on from here, and where no record is left it is all that fences come from.
   key.fence = record ? record->fence : Fence{};

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "admin/keys_json.hpp"
@@ -118,6 +119,19 @@ class History {
   std::size_t durable_of(unsigned execution) const;
   bool has_recorded(unsigned execution) const { return recorded_.contains(executions_[execution].nonce); }
 
+  // Callers who stop a stream. What they ask may be done in the name of the owner from then on.
+  void asks_stop(const OperationId& id) { asked_to_stop_.insert(id); }
+  // At a gateway that answers the stop: the response was stopped, or had ended before. `asked_at`: when it was asked
+  // to.
+  void told_stop(const OperationId& id, Time asked_at, bool stopped);
+  // What is left of an execution that was stopped.
+  struct Stopped {
+    std::optional<std::size_t> bytes;  // of its body; none: it was not kept
+    bool handed = false;               // recorded under another claim than the one that was sent, from its beginning
+  };
+  std::optional<Stopped> stopped(unsigned execution) const;
+  std::uint64_t stops() const { return stopped_.size(); }
+
   // Operators. What one is shown is as it is, and a list has all that there is.
   void shown(const KeyInfo& info);
   void listed(const std::vector<KeyInfo>& keys);
@@ -153,12 +167,14 @@ class History {
     std::optional<unsigned> resolved_by{};  // an operator's errand
     bool aged = false;                    // the store keeps only a tombstone: a clock that is set back does not undo it
     bool in_chunks = false;               // its body, and the outcome is the head alone
+    bool stopped = false;                 // by its caller, with the chunks that were there
     std::vector<OutcomeBytes> chunks{};   // of a response that streams, or has stayed in them
     OutcomeBytes perhaps_chunk{};         // the next one, if it was written although its append failed
     std::vector<OutcomeBytes> earlier{};  // of the same claim, before it expired and arrived once more
 
     void append(const OutcomeBytes& chunk);
     void drop_chunks();
+    std::size_t body_bytes() const;
     bool has_chunks() const { return state == State::started || state == State::unknown || in_chunks; }
     Time forget_at() const { return saturating_add(expires_at, remembered); }
   };
@@ -167,6 +183,7 @@ class History {
     Fact before;  // what a release gives back
     Time at{};    // by the world's time
   };
+  enum class End : std::uint8_t { open, ended, stopped };
   struct Key {
     Fact now;
     Fact before;
@@ -176,6 +193,7 @@ class History {
     Fence fence{};            // of the last claim
     unsigned effects = 0;     // committed since there was no record
     unsigned generation = 0;  // grows when what was recorded may be gone: forgotten, expired, lost in a failover
+    std::vector<std::pair<Time, End>> ends{};  // since when each, by the world's time
   };
   struct Execution {
     Asked asked;
@@ -222,7 +240,10 @@ class History {
   bool has_expired(const Fact& fact) const;
   void shown_as_tombstone(Key& key) const;
   void check_replay(const Key& key, const Op& op);
-  void is_recorded(const Key& key);
+  void is_recorded(Key& key);
+  void is_stopped(const Fact& held);
+  void ends_as(Key& key, End end);
+  bool is_stop(const Op& op) const;
   // The claim that its execution was sent under.
   const Nonce& began_under(const Nonce& nonce) const;
   void check_resolved(const Answer& answer, unsigned errand);
@@ -233,7 +254,7 @@ class History {
   std::string name(const OperationId& id) const;
   static std::string to_text(const Fact& fact);
   static Fact::State state_of(State state);
-  static bool gives(const Fact& fact, const Record& record);
+  bool gives(const Fact& fact, const Record& record) const;
   static unsigned errand_of(const Op& op);
 
   World& world_;
@@ -254,6 +275,8 @@ class History {
   std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation
   std::map<Nonce, std::size_t> told_chunks_;                      // how many of each claim somebody relies on
   std::map<Nonce, std::size_t> durable_;  // bytes of bodies in chunks, by the claim that was sent
+  std::set<OperationId> asked_to_stop_;
+  std::map<Nonce, Stopped> stopped_;  // by the claim that was sent
   std::vector<Errand> errands_;
   std::set<Nonce> made_;  // claims that were given
   std::set<Nonce> told_failed_;

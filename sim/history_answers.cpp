@@ -41,6 +41,7 @@ void History::committed(const OperationId& id, const Record& record, unsigned ex
   key.now.expires_at = record.expires_at;
   key.now.outcome = record.outcome;
   key.now.drop_chunks();
+  key.now.stopped = false;
   is_recorded(key);
 }
 

@@ -39,15 +39,20 @@ void History::appended(Key& key, const Op& op) {
 }
 
 // The first chunk is the head.
-void History::is_durable(const Fact& held) {
+std::size_t History::Fact::body_bytes() const {
   std::size_t bytes = 0;
-  for (std::size_t i = 1; i < held.chunks.size(); ++i) bytes += held.chunks[i]->size();
+  for (std::size_t i = 1; i < chunks.size(); ++i) bytes += chunks[i]->size();
+  return bytes;
+}
+
+void History::is_durable(const Fact& held) {
   std::size_t& most = durable_[began_under(held.nonce)];
-  most = std::max(most, bytes);
+  most = std::max(most, held.body_bytes());
+  if (held.stopped) is_stopped(held);
 }
 
 std::size_t History::durable_of(unsigned execution) const {
-  if (has_recorded(execution)) return std::string::npos;
+  if (has_recorded(execution) && !stopped(execution)) return std::string::npos;
   const auto found = durable_.find(executions_[execution].nonce);
   return found == durable_.end() ? 0 : found->second;
 }
@@ -99,7 +104,8 @@ void History::check_chunks(Key& key, const Op& op) {
     const bool had_room = op.chunks.empty() || bytes + held.perhaps_chunk->size() <= op.chunk_bytes;
     if (had_room) held.perhaps_chunk = nullptr;  // nothing more can come
   }
-  if (end >= held.chunks.size()) return;
+  const bool may_be_gone = held.expires_at <= latest_;  // with a clock that was set back since
+  if (end >= held.chunks.size() || may_be_gone) return;
   const bool full = !op.chunks.empty() && bytes + held.chunks[end]->size() > op.chunk_bytes;
   if (!full) violated(fmt::format("{} missed chunk {} of {}", what, end, short_hex(held.nonce)));
 }

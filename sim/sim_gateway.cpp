@@ -24,6 +24,7 @@ SimGateway::SimGateway(Parts parts)
       log_(clock_, -1, LogLevel::off, LogFormat::json),
       access_(log_),
       random_(parts.seed),
+      disk_(parts.spool),
       shared_{.ids = ids_,
               .store = parts.store,
               .waiters = parts.waiters,
@@ -35,6 +36,7 @@ SimGateway::SimGateway(Parts parts)
               .net = net_,
               .random = &random_},
       world_(parts.network.world()) {
+  if (disk_ != nullptr) shared_.spool = &spool_.emplace(*disk_, *disk_);
   const std::shared_ptr<Generation> generation = make_generation(parts.settings);
   for (unsigned i = 0; i < parts.workers; ++i) {
     workers_.push_back(
@@ -118,6 +120,7 @@ bool SimGateway::die() {
   if (ended_) return true;
   for (const Driven& each : driven_) each.driver->let_go();
   net_.kill();
+  if (disk_ != nullptr) disk_->cut_off();
   drain({.limit = std::chrono::hours(24)});
   std::vector<const Driven*> running;
   for (const Driven& each : driven_) {
@@ -184,6 +187,11 @@ std::vector<std::string> SimGateway::left_over() {
     for (const auto& server : upstream.servers) check("connections to backends", server->connections);
   });
   check("descriptors", net_.open_descriptors());
+  if (disk_ != nullptr) {
+    disk_->cut_off();
+    check("bytes of the spool", spool_->bytes());
+    check("files of the spool", disk_->open_files());
+  }
   return left;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "sim/random.hpp"
 #include "sim/sim_net.hpp"
 #include "sim/sim_service.hpp"
+#include "sim/sim_spool.hpp"
 
 namespace once::sim {
 
@@ -33,6 +35,7 @@ class SimGateway final : private http::FaultListener {
     http::Endpoint listen;
     unsigned workers = 1;
     std::uint64_t seed = 1;
+    SimSpool* spool = nullptr;  // null: large requests are refused
   };
   explicit SimGateway(Parts parts);
   ~SimGateway();
@@ -102,6 +105,8 @@ class SimGateway final : private http::FaultListener {
   Log log_;
   LineWriter access_;
   SeededRandom random_;
+  SimSpool* const disk_;
+  std::optional<Spool> spool_;
   GatewayShared shared_;
   std::vector<std::shared_ptr<Generation>> generations_;  // the last is the newest
   std::unique_ptr<std::latch> adopted_;                   // of the newest; null: the first

@@ -64,6 +64,7 @@ class Simulation {
   void visit();
   void care();
   void ask(Client& client, const Asked& asked);
+  void stop_soon(const Asked& asked);
   void answered(Client& client, const Answer& answer);
   void heal();
   void ask_at_last(Client& client);
@@ -349,11 +350,22 @@ void Simulation::ask(Client& client, const Asked& asked) {
   if (draw.percent(setup_.client_gives_up)) again(draw.between(10ms, 4s), asked);
   // Others read along.
   if (setup_.bytes.streams.any() && draw.percent(40)) again(draw.between(20ms, 5s), asked);
+  if (setup_.bytes.streams.stops > 0 && draw.percent(setup_.bytes.streams.stops)) stop_soon(asked);
   GatewayProcess* process = any_alive();
   if (process == nullptr) return again(draw.between(50ms, 2s), asked);
   process->ask(asked, [this, &client](const Answer& answer) { answered(client, answer); });
   // A process that dies tells nobody: the client looks again by itself.
   again(draw.between(3s, 30s), asked);
+}
+
+// At any gateway, and often more than once.
+void Simulation::stop_soon(const Asked& asked) {
+  world_.after(world_.draw.between(10ms, 8s), [this, asked] {
+    GatewayProcess* process = any_alive();
+    if (healed_ || process == nullptr) return;
+    process->stop(asked);
+    if (world_.draw.one_in(3)) stop_soon(asked);
+  });
 }
 
 void Simulation::answered(Client& client, const Answer& answer) {
@@ -458,7 +470,9 @@ Report Simulation::run() {
           .by_hand = history_.operations_by_hand(),
           .parts = backend_ ? backend_->streams().parts() : 0,
           .resumed = backend_ ? backend_->streams().resumed() : 0,
-          .cut_off = backend_ ? backend_->streams().cut_off() : 0};
+          .cut_off = backend_ ? backend_->streams().cut_off() : 0,
+          .stopped = history_.stops(),
+          .stopped_replays = backend_ ? backend_->streams().stopped_replays() : 0};
 }
 
 }  // namespace

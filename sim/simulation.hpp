@@ -24,6 +24,9 @@ struct Report {
   std::uint64_t parts = 0;
   std::uint64_t resumed = 0;
   std::uint64_t cut_off = 0;
+  // Streams that their callers stopped, and replays of what was left of them.
+  std::uint64_t stopped = 0;
+  std::uint64_t stopped_replays = 0;
 };
 
 enum class KeepTrace : std::uint8_t { no, yes };

@@ -69,6 +69,15 @@ bool StreamBook::is_recorded_stream(const Message& response) const {
   return recording == StreamRecording::always || (recording == StreamRecording::automatic && stream->script.is_stream);
 }
 
+bool StreamBook::is_stopped(const Message& response) {
+  return response.field("Idempotency-Stopped") == "true";
+}
+
+// A failover may lose what somebody was told.
+bool StreamBook::may_be_lost() const {
+  return setup_.store == StoreKind::redis && setup_.failovers > 0;
+}
+
 // A stream that is larger than may be recorded, or for which there is no room, goes on without being recorded.
 bool StreamBook::may_be_unrecorded(const Stream& stream) const {
   const bool large = stream.script.body.size() > setup_.bytes.streams.max_stream;
@@ -131,23 +140,50 @@ void StreamBook::check_durable(const Stream& stream, unsigned execution, std::si
 void StreamBook::sent_end(const Message& response) {
   const Stream* stream = find(response);
   if (stream == nullptr || !is_recorded_stream(response)) return;
+  if (is_stopped(response)) return check_stopped(*stream, response);
   if (upto(response) < stream->script.body.size()) {
     wrong(response,
           fmt::format("its response ends in order after {} of {} bytes", upto(response), stream->script.body.size()));
   }
   const auto execution = static_cast<unsigned>(*number_in(response, execution_field));
   if (!history_.has_recorded(execution)) wrong(response, "its response ends in order before it is recorded");
+  if (history_.stopped(execution)) wrong(response, "its response ends in order, and it was stopped");
+}
+
+// What was stopped is the same for everybody who comes later: all that was recorded by then, so all that anybody was
+// sent.
+void StreamBook::check_stopped(const Stream& stream, const Message& response) {
+  ++stopped_replays_;
+  const auto stopped = history_.stopped(static_cast<unsigned>(*number_in(response, execution_field)));
+  if (may_be_lost()) return;
+  if (!stopped || !stopped->bytes) return wrong(response, "is told as stopped, and is not recorded like that");
+  const std::size_t end = std::max(*stopped->bytes, offset_of(response));
+  if (upto(response) != end) {
+    wrong(response, fmt::format("ends after {} bytes, and was stopped after {}", upto(response), *stopped->bytes));
+  }
+  if (stopped->handed || may_be_unrecorded(stream)) return;
+  for (const auto& [attempt, bytes] : stream.told) {
+    if (bytes <= *stopped->bytes) continue;
+    wrong(response, fmt::format("was stopped after {} bytes, and {} had been sent", *stopped->bytes, bytes));
+  }
 }
 
 std::optional<bool> StreamBook::is_whole(const Message& response) const {
   const Stream* stream = find(response);
   if (stream == nullptr) return std::nullopt;
-  return upto(response) >= stream->script.body.size();
+  return is_stopped(response) || upto(response) >= stream->script.body.size();
 }
 
 std::string StreamBook::with_beginning(const Message& response) const {
   const Stream* stream = find(response);
   if (stream == nullptr) return response.body;
+  if (is_stopped(response)) {
+    const std::string number = response.field(execution_field);
+    const auto stopped = history_.stopped(static_cast<unsigned>(*number_in(response, execution_field)));
+    const std::size_t most = stopped ? stopped->bytes.value_or(0) : offset_of(response);
+    return fmt::format("stopped execution={} ", number) +
+           stream->script.body.substr(0, std::min(offset_of(response), most)) + response.body;
+  }
   return stream->script.body.substr(0, offset_of(response)) + response.body;
 }
 

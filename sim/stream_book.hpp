@@ -58,10 +58,13 @@ class StreamBook {
 
   // Whether all of the body from the response's offset on is there. Empty: no execution is named.
   std::optional<bool> is_whole(const Message& response) const;
-  // With what the client had before, if its response begins behind that.
+  // With what the client had before, if its response begins behind that. One that was stopped says of what it is a
+  // part.
   std::string with_beginning(const Message& response) const;
   // Whether the gateway records this response as it streams.
   bool is_recorded_stream(const Message& response) const;
+  // Whether it says that its caller has stopped it.
+  static bool is_stopped(const Message& response);
   // Who asked for what the response gives.
   std::optional<Asked> asked_of(const Message& response) const;
 
@@ -71,6 +74,7 @@ class StreamBook {
   std::uint64_t parts() const { return parts_; }
   std::uint64_t resumed() const { return resumed_; }
   std::uint64_t cut_off() const { return cut_off_; }
+  std::uint64_t stopped_replays() const { return stopped_replays_; }
 
  private:
   struct Stream {
@@ -89,6 +93,8 @@ class StreamBook {
   Stream* find(const Message& response);
   void check_offset(const Stream& stream, const Message& response, const Resume& asked_for);
   void check_durable(const Stream& stream, unsigned execution, std::size_t upto);
+  void check_stopped(const Stream& stream, const Message& response);
+  bool may_be_lost() const;
   bool may_be_unrecorded(const Stream& stream) const;
   void wrong(const Message& response, const std::string& what);
 
@@ -99,6 +105,7 @@ class StreamBook {
   std::uint64_t parts_ = 0;
   std::uint64_t resumed_ = 0;
   std::uint64_t cut_off_ = 0;
+  std::uint64_t stopped_replays_ = 0;
 };
 
 }  // namespace once::sim

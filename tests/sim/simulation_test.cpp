@@ -43,11 +43,12 @@ TEST(Simulation, seeds_keep_every_promise) {
 
 // Keys expire on the journal, and then its clock is set back.
 TEST(Simulation, seeds_that_failed_keep_every_promise) {
-  constexpr std::array<std::uint64_t, 7> seeds = {
+  constexpr std::array<std::uint64_t, 8> seeds = {
       54117,            // the journal kept in memory what it had dropped from its disk
       123'456'816'224,  // the journal remembered a key that was not to be remembered
       // In these the model was wrong. It took the key for a tombstone that it no longer was.
       5461, 24016, 24353, 72655,
+      5'013'349,       // it missed chunks that had expired
       77'000'010'440,  // it forgot at a restart that a finish that had failed may have been written
   };
   for (const std::uint64_t seed : seeds) {

@@ -51,6 +51,23 @@ class ReaderOfAStream : public testing::Test {
     op.outcome = std::make_shared<const std::string>(body);
     history_.store_acted(op);
   }
+  void stop() {
+    history_.asks_stop(claim_.id);
+    record_stop();
+  }
+  void record_stop() {
+    Op op = claim_;
+    op.verb = Verb::finish;
+    op.final_state = State::succeeded;
+    op.body_kept = BodyKept::in_chunks;
+    op.outcome = std::make_shared<const std::string>("Idempotency-Stopped: true\r\n");
+    history_.store_acted(op);
+  }
+  Message stopped(std::string_view part) const {
+    Message message = response(part, "replayed");
+    message.fields.emplace_back("Idempotency-Stopped", "true");
+    return message;
+  }
   Message response(std::string_view part, std::string_view status = "attached") const {
     Message message;
     message.status = 200;
@@ -145,6 +162,55 @@ TEST_F(ReaderOfAStream, finds_what_another_one_had_when_all_is_well) {
   book_.seen({}, response(body.substr(0, 11), "unknown"));
   book_.in_the_end({});
   EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("22 bytes of its stream were sent, 11 are left")));
+}
+
+TEST_F(ReaderOfAStream, that_was_stopped_gets_what_was_recorded) {
+  append(1, body.substr(0, 11));
+  book_.sent(response(body.substr(0, 11)), 0, {});
+  stop();
+  book_.sent(stopped(body.substr(0, 11)), 0, {});
+  book_.sent_end(stopped(body.substr(0, 11)));
+  history_.told_stop(claim_.id, world_.now(), true);
+  EXPECT_THAT(history_.violations(), IsEmpty());
+}
+
+TEST_F(ReaderOfAStream, that_was_stopped_gets_no_less_and_no_more) {
+  append(1, body.substr(0, 11));
+  append(2, body.substr(11, 11));
+  stop();
+  book_.sent_end(stopped(body.substr(0, 11)));
+  book_.sent(response(body.substr(0, 23)), 0, {});
+  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("ends after 11 bytes, and was stopped after 22"),
+                                                 HasSubstr("23 bytes of its stream were sent, 22 are durable")));
+}
+
+TEST_F(ReaderOfAStream, that_was_stopped_sees_no_end_without_the_mark) {
+  append(1, body);
+  stop();
+  book_.sent_end(response(body));
+  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("ends in order, and it was stopped")));
+}
+
+TEST_F(ReaderOfAStream, is_not_told_that_it_was_stopped_before_it_is) {
+  append(1, body);
+  book_.sent_end(stopped(body));
+  history_.told_stop(claim_.id, world_.now(), true);
+  EXPECT_THAT(history_.violations(),
+              ElementsAre(HasSubstr("is told as stopped, and is not recorded like that"),
+                          HasSubstr("was told that its response is stopped, but it is started")));
+}
+
+TEST_F(ReaderOfAStream, that_was_stopped_is_not_told_that_it_had_ended) {
+  append(1, body);
+  stop();
+  history_.told_stop(claim_.id, world_.now(), false);
+  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("was told that its response had ended")));
+}
+
+TEST_F(ReaderOfAStream, is_stopped_only_if_its_caller_asked_for_that) {
+  append(1, body);
+  record_stop();
+  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("recorded an outcome that nobody told it")));
 }
 
 }  // namespace stream_book_test

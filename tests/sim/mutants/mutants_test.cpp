@@ -21,6 +21,9 @@ using Shows = bool (*)(const Setup&);
 bool has_streams(const Setup& setup) {
   return setup.bytes.streams.any();
 }
+bool has_stops(const Setup& setup) {
+  return setup.bytes.streams.stops > 0;
+}
 bool checks_health(const Setup& setup) {
   return setup.bytes.checks_health() && setup.bytes.reaches_servers();
 }
@@ -35,6 +38,7 @@ struct Mutant {
 constexpr Mutant mutants[] = {
     {"answer_over_committed", StoreKind::sql_transaction},
     {"append_after_finish", StoreKind::sql},
+    {"append_after_finish", StoreKind::sql, Layer::bytes, has_stops},
     {"append_without_nonce"},
     {"append_without_nonce", StoreKind::shared, Layer::bytes, has_streams},
     {"caller_has_no_limit", std::nullopt, Layer::bytes},
@@ -79,6 +83,9 @@ constexpr Mutant mutants[] = {
     {"sends_what_is_lost"},
     {"shadow_is_not_let_go", std::nullopt, Layer::bytes},
     {"starts_what_is_at_work"},
+    {"stop_told_too_early", StoreKind::shared, Layer::bytes, has_stops},
+    {"stopped_reader_ends_well", StoreKind::shared, Layer::bytes, has_stops},
+    {"stopped_replay_unmarked", std::nullopt, Layer::bytes, has_stops},
     {"takeover_too_early"},
     {"tombstone_executes"},
     {"tombstone_not_forgotten"},

@@ -1,0 +1,57 @@
+// Streams that their callers stop, held against the promise: what is recorded by then becomes the response, it is told
+// as stopped only when that is durable, and nothing of it changes afterwards.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/history.hpp"
+
+namespace once::sim {
+
+namespace {
+
+constexpr std::string_view stopped_mark = "Idempotency-Stopped: true";
+
+}  // namespace
+
+// In the name of the owner: only what is recorded says so.
+bool History::is_stop(const Op& op) const {
+  const bool succeeds = op.verb == Verb::finish && op.final_state == State::succeeded;
+  return succeeds && op.outcome && op.outcome->contains(stopped_mark);
+}
+
+// The owner may be at work until it gets to know that.
+void History::is_stopped(const Fact& held) {
+  const Nonce& sent = began_under(held.nonce);
+  stopped_[sent] = {.bytes = held.in_chunks ? std::optional(held.body_bytes()) : std::nullopt,
+                    .handed = sent != held.nonce};
+  at_backend_.erase(sent);
+}
+
+std::optional<History::Stopped> History::stopped(unsigned execution) const {
+  const auto found = stopped_.find(executions_[execution].nonce);
+  return found == stopped_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void History::ends_as(Key& key, End end) {
+  const End before = key.ends.empty() ? End::open : key.ends.back().second;
+  if (before != end) key.ends.emplace_back(world_.now(), end);
+}
+
+void History::told_stop(const OperationId& id, Time asked_at, bool stopped) {
+  const End told = stopped ? End::stopped : End::ended;
+  const auto& ends = keys_[id].ends;
+  bool was = false;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const bool over_by_then = i + 1 < ends.size() && ends[i + 1].first < asked_at;
+    was = was || (ends[i].second == told && !over_by_then);
+  }
+  // A store without room for the record of a stop cannot tell later that it was one.
+  const Fact& held = keys_[id].now;
+  const bool forgot = !stopped && held.stopped && held.outcome == nullptr;
+  if (was || forgot) return;
+  violated(fmt::format("key {}: a caller was told that its response {}, but it is {}", name(id),
+                       stopped ? "is stopped" : "had ended", to_text(held)));
+}
+
+}  // namespace once::sim

@@ -1,0 +1,44 @@
+// The spool of a simulated gateway: files in memory, and jobs that take virtual time. Some calls fail, like those to a
+// disk that is full or broken.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "gateway/spool/spool.hpp"
+#include "sim/world.hpp"
+
+namespace once::sim {
+
+class SimSpool final : public SpoolDisk, public SpoolRunner {
+ public:
+  // Of a hundred calls, `faults` fail.
+  SimSpool(World& world, unsigned faults) : world_(world), faults_(faults) {}
+  SimSpool(const SimSpool&) = delete;
+  SimSpool& operator=(const SimSpool&) = delete;
+
+  SpoolResult<std::unique_ptr<SpoolFile>> create(const std::string& directory) override;
+  void add(SpoolJob& job) override;
+
+  // No more faults.
+  void heal() { faults_ = 0; }
+  // The process ends: every job is executed at once.
+  void cut_off();
+  std::uint64_t open_files() const { return open_files_; }
+
+ private:
+  class OpenFile;
+
+  static void execute(SpoolJob& job);
+  bool fails() { return faults_ > 0 && !over_ && world_.draw.percent(faults_); }
+  SpoolError draw_error();
+
+  World& world_;
+  unsigned faults_;
+  bool over_ = false;
+  std::uint64_t added_ = 0;
+  std::uint64_t open_files_ = 0;
+  std::map<std::uint64_t, SpoolJob*> waiting_;
+};
+
+}  // namespace once::sim
