@@ -20,7 +20,13 @@ class ChunkLists {
   std::size_t bytes() const { return bytes_; }
   bool empty() const { return lists_.empty(); }
 
-  // The owner's next chunk. One that is there already is not added again.
+  // Of this claim.
+  std::size_t count(const OperationId& id, const Nonce& nonce) const {
+    const auto found = lists_.find(id);
+    return found == lists_.end() || found->second.nonce != nonce ? 0 : found->second.chunks.size();
+  }
+
+  // The owner's next chunk, at most count(). One that is there already is not added again.
   void append(const Op& op) {
     List& list = lists_[op.id];
     if (list.nonce != op.nonce) {

@@ -154,6 +154,9 @@ void MemoryShard::append_chunk(Op& op, Time now) {
     op.status = OpStatus::lost;
     return;
   }
+  if (op.chunk > chunks_.count(op.id, op.nonce)) {
+    return answer_failed(op, StoreFault::no_chunks, "an earlier chunk of the response is missing");
+  }
   if (!make_room(ChunkLists::cost(op.outcome) + ChunkLists::list_overhead, node, now)) {
     return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
   }

@@ -52,6 +52,16 @@ TEST_P(StoreContract, a_repeated_append_adds_nothing) {
   EXPECT_EQ(texts(read(it.id)), (Texts{"head", "one"}));
 }
 
+// A store may refuse it, or keep it where no reader comes.
+TEST_P(StoreContract, a_chunk_after_one_that_is_missing_is_not_read) {
+  const Made it = made(State::started);
+  append(it.id, it.nonce, 2, "two");
+  EXPECT_EQ(texts(read(it.id)), Texts{});
+  EXPECT_EQ(append(it.id, it.nonce, 0, "head"), OpStatus::done);
+  append(it.id, it.nonce, 3, "three");
+  EXPECT_EQ(texts(read(it.id)), Texts{"head"});
+}
+
 TEST_P(StoreContract, any_bytes_of_a_chunk_come_back_as_they_were) {
   std::string every_byte;
   for (int byte = 0; byte < 256; ++byte) every_byte.push_back(static_cast<char>(byte));
