@@ -1,7 +1,7 @@
 // Keyed requests that are too large for memory: nothing is claimed before they are whole, and a retry is compared.
 #include <gtest/gtest.h>
 
-#include "tests/unit/support/sim_spool.hpp"
+#include "tests/unit/support/faulty_spool.hpp"
 #include "tests/unit/support/sim_stage.hpp"
 
 namespace once::sim {
@@ -82,7 +82,7 @@ class Spooling {
     EXPECT_EQ(disk.open, 0U);
   }
 
-  SimSpool disk;  // outlives the stage
+  FaultySpool disk;  // outlives the stage
   Stage stage;
   std::string got;  // the body that the backend has
 };
@@ -424,10 +424,10 @@ TEST(LargeRequest, that_is_answered_early_gets_that_answer) {
 }
 
 TEST(LargeRequest, survives_every_call_to_the_network_that_fails) {
-  std::vector<std::unique_ptr<SimSpool>> disks;  // each outlives its stage
+  std::vector<std::unique_ptr<FaultySpool>> disks;  // each outlives its stage
   fails_nowhere(
       [&disks](Stage& stage) {
-        SimSpool& disk = *disks.emplace_back(std::make_unique<SimSpool>());
+        FaultySpool& disk = *disks.emplace_back(std::make_unique<FaultySpool>());
         stage.gateway->shared().spool = &disk.spool;
         for (int attempt = 0; attempt < 2; ++attempt) {
           stage.client().ask(chunked(bytes(in_memory * 2)));

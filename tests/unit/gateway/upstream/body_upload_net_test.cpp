@@ -1,7 +1,7 @@
 // Bodies that are sent while the response is read: backends that answer before they have read everything.
 #include <gtest/gtest.h>
 
-#include "tests/unit/support/sim_spool.hpp"
+#include "tests/unit/support/faulty_spool.hpp"
 #include "tests/unit/support/sim_stage.hpp"
 
 namespace once::sim {
@@ -81,7 +81,7 @@ class Uploading {
     EXPECT_EQ(stage.gateway->shared().usage.body_bytes, 0U);
   }
 
-  SimSpool disk;  // outlives the stage
+  FaultySpool disk;  // outlives the stage
   Stage stage;
 };
 

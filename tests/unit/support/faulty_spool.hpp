@@ -14,7 +14,7 @@
 
 namespace once::sim {
 
-class SimSpool final : private SpoolDisk, private SpoolRunner {
+class FaultySpool final : private SpoolDisk, private SpoolRunner {
  public:
   Spool spool{*this, *this};
 
@@ -32,7 +32,7 @@ class SimSpool final : private SpoolDisk, private SpoolRunner {
  private:
   class File final : public SpoolFile {
    public:
-    explicit File(SimSpool& spool) : spool_(spool) { ++spool_.open; }
+    explicit File(FaultySpool& spool) : spool_(spool) { ++spool_.open; }
     File(const File&) = delete;
     File& operator=(const File&) = delete;
     ~File() override { --spool_.open; }
@@ -49,7 +49,7 @@ class SimSpool final : private SpoolDisk, private SpoolRunner {
     }
 
    private:
-    SimSpool& spool_;
+    FaultySpool& spool_;
     std::string bytes_;
   };
 
