@@ -128,7 +128,7 @@ class Alerts(EndToEnd):
             "down": self.configured(DOWN.format(origin=backend.origin)),
             "tls": self.gateway(backend, "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]",
                                 f"tls.keys=[{key}]"),
-            "uploads": self.gateway(backend, "defaults.max_request_body=64KiB", "limits.max_spool=1MiB", "timeouts.body_idle=10m"),
+            "uploads": self.gateway(backend, "defaults.max_request_body=64KiB", "limits.max_spool=4MiB", "timeouts.body_idle=10m"),
             "poor": self.gateway(backend),
             "calm": self.gateway(backend)}
         self.prometheus.watch(self.gateways.values())
@@ -221,7 +221,7 @@ class Alerts(EndToEnd):
 
     def provoke_upload(self, gateway):
         """One that does not end."""
-        size = 1_000_000
+        size = 4_000_000
         head = f"POST / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: {size}\r\n\r\n"
         self.connect(gateway).send(head.encode() + b"x" * (size - 1))
         self.expect("OnceNearLimit:spool_bytes", gateway)

@@ -205,14 +205,17 @@ SELECT i.id, {now}, i.id IN (SELECT id FROM owned), NULL::smallint,
        (SELECT {tell} FROM once_operations AS o WHERE o.id = i.id AND o.id IN (SELECT id FROM added))
 FROM unnest($1) AS i(id))sql";
 
-// The record and its chunks as of one moment. The size of a chunk is known without reading it.
+// The record and its chunks as of one moment, up to the first that is missing. The size of a chunk is known without
+// reading it.
 constexpr std::string_view read_chunks_sql = R"sql(
 SELECT i.id, {now}, false, {found}, o.outcome,
        CASE WHEN {has_chunks} THEN ARRAY(
          SELECT c.bytes
-         FROM (SELECT c.number, c.bytes, sum(octet_length(c.bytes)) OVER (ORDER BY c.number) AS total
-               FROM once_chunks AS c WHERE c.id = o.id AND c.nonce = o.nonce AND c.number >= i.first) AS c
-         WHERE c.number = i.first OR c.total <= i.most ORDER BY c.number) END
+         FROM (SELECT c.number, c.bytes, sum(octet_length(c.bytes)) OVER so_far AS total,
+                      i.first + row_number() OVER so_far - 1 AS next
+               FROM once_chunks AS c WHERE c.id = o.id AND c.nonce = o.nonce AND c.number >= i.first
+               WINDOW so_far AS (ORDER BY c.number)) AS c
+         WHERE c.number = c.next AND (c.number = i.first OR c.total <= i.most) ORDER BY c.number) END
 FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS i(id, first, most)
 LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
 
