@@ -184,7 +184,12 @@ class StreamReader final : public http::ResponseSource {
     if (place_ && place_->advance(chunks)) ports_.readers.notify(stream_.id);
   }
 
+  // An empty chunk is the last one, and says that the rest is not recorded.
   void queue(std::vector<OutcomeBytes>& chunks) {
+    if (!chunks.empty() && chunks.back()->empty()) {
+      chunks.pop_back();
+      is_part_ = true;
+    }
     if (!chunks.empty()) look_.reset();
     advance(chunks.size());
     next_ += static_cast<std::uint32_t>(chunks.size());
@@ -207,6 +212,10 @@ class StreamReader final : public http::ResponseSource {
     if (end_ || !rest_.empty()) return;
     queue(read.chunks);
     if (!chunks_.empty()) return;
+    if (is_part_) {
+      end_ = StreamState::cut;
+      return;
+    }
     if (!recorded_) {
       if (!owner_works(read)) end_ = StreamState::cut;
       return;
@@ -284,6 +293,7 @@ class StreamReader final : public http::ResponseSource {
   ReadRoom room_;
   bool live_ended_ = false;               // when it was looked at last
   std::optional<BodyInChunks> recorded_;  // the response has ended, and its chunks stay
+  bool is_part_ = false;                  // what is recorded; its owner gives the rest to its own readers only
   bool stopped_on_the_way_ = false;       // its client was told a head that does not say so
   std::string_view rest_;                 // of a recorded response, in `held_`
   std::string_view last_byte_;            // not given yet

@@ -75,7 +75,8 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
     if (oversize_ && !gathered_.empty()) {
       taken_ += begun.size();
       gathered_.append(begun);
-      co_return StreamEnd::oversize;
+      const StreamEnd end = co_await leave_record();
+      co_return end;
     }
     if (chunk.kind == BodyChunk::Kind::data && is_abandoned()) {
       co_await idle;
@@ -88,6 +89,16 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
       case BodyChunk::Kind::timed_out: co_return StreamEnd::timed_out;
     }
   }
+}
+
+// Before anybody is told a byte that is not recorded: from now on, whoever ends the record leaves a part that says so.
+// Who has ended it before is noticed here.
+Task<StreamEnd> StreamRecorder::leave_record() {
+  if (append_.chunk == 0) co_return StreamEnd::oversize;  // nothing is recorded
+  const bool marked = co_await append(std::make_shared<const std::string>());
+  const bool full = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
+  if (marked || full) co_return StreamEnd::oversize;
+  co_return append_.status == OpStatus::lost ? StreamEnd::lost : StreamEnd::unrecorded;
 }
 
 // What failed beside it is noticed soon, not when the backend sends its next byte.
@@ -213,8 +224,9 @@ bool StreamRecorder::continues_in(std::string_view body) const {
 Task<void> StreamRecorder::wait_for_readers() {
   while (true) {
     Waiters::Ticket ticket(ports_.readers, live_.id(), ports_.home);
-    if (!live_.fastest_is_behind(relay_window / 2)) co_return;
+    if (failed_ || !live_.fastest_is_behind(relay_window / 2)) co_return;
     co_await ticket.wait(relay_pause);
+    co_await look_for_end();
   }
 }
 
@@ -245,7 +257,8 @@ Task<StreamEnd> StreamRecorder::relay(http::ResponseSource& source) {
     case BodyChunk::Kind::data:
     case BodyChunk::Kind::end: break;
   }
-  while (live_.all_read_store() && !failed_) {
+  // Unless the store has lost it.
+  for (Duration waited{}; live_.all_read_store() && !failed_ && waited < limits_.silence; waited += relay_pause) {
     co_await sleep_for(ports_.home, relay_pause);
     co_await look_for_end();
   }

@@ -87,6 +87,7 @@ class StreamRecorder {
 
   Task<void> append_gathered();
   Task<bool> append(OutcomeBytes chunk);
+  Task<StreamEnd> leave_record();
   Task<bool> append_held_again();
   // When it is durable.
   void publish(const OutcomeBytes& chunk);

@@ -1,8 +1,16 @@
 #include "gateway/upstream/body_upload.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace once::gateway {
+
+namespace {
+
+// Between two looks at a sender that is still at work when the response is whole.
+constexpr Duration sender_pause = std::chrono::milliseconds(10);
+
+}  // namespace
 
 Task<std::optional<std::string_view>> MemoryBody::read(std::uint64_t offset) {
   co_return bytes_.substr(static_cast<std::size_t>(offset));
@@ -51,7 +59,9 @@ Task<BodyUpload::End> BodyUpload::send_all() {
 void BodyUpload::finish(End end) {
   end_ = end;
   ended_at_ = connection_->socket().loop().now();
-  if (end == End::whole) connection_->request_written();
+  // A backend that answered before the last byte went out may never read the rest, and would take the next request for
+  // a part of this one.
+  if (end == End::whole && !answered_) connection_->request_written();
   // A backend that waits for the rest waits in vain, and so would whoever reads its response.
   if (end == End::unreadable || (end == End::timed_out && !answered_)) connection_->socket().cancel();
   const std::coroutine_handle<> awaited = std::exchange(awaited_, nullptr);
@@ -74,7 +84,7 @@ Task<void> BodyUpload::stop() {
 // A backend that refused the request does not want the rest of it. Any other may still read and use it, although it has
 // answered: cutting that off would record a success for half a request.
 Task<void> BodyUpload::response_ended() {
-  if (connection_->head().status >= 400) {
+  if (is_refusal()) {
     co_await stop();
     co_return;
   }
@@ -82,10 +92,22 @@ Task<void> BodyUpload::response_ended() {
   co_await sender;
 }
 
+bool BodyUpload::is_cut_off() const {
+  return !is_refusal() && (end_ == End::timed_out || end_ == End::unreadable);
+}
+
 Task<http::BodyChunk> BodyUpload::next(Duration limit) {
-  const http::BodyChunk chunk = co_await connection_->next(limit);
-  if (chunk.kind == http::BodyChunk::Kind::end) co_await response_ended();
-  co_return chunk;
+  using Kind = http::BodyChunk::Kind;
+  if (!response_over_) {
+    const http::BodyChunk chunk = co_await connection_->next(limit);
+    if (chunk.kind != Kind::end) co_return chunk;
+    response_over_ = true;
+    if (is_refusal()) co_await stop();
+  }
+  http::Loop& loop = connection_->socket().loop();
+  for (Duration waited{}; !end_ && waited < limit; waited += sender_pause) co_await sleep_for(loop, sender_pause);
+  if (!end_) co_return http::BodyChunk{.kind = Kind::timed_out, .data = {}};
+  co_return http::BodyChunk{.kind = is_cut_off() ? Kind::broken : Kind::end, .data = {}};
 }
 
 void BodyUpload::done() {

@@ -59,11 +59,14 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
   // The response is whole. Stops the sender if it is a refusal, and waits for it otherwise.
   Task<void> response_ended();
   std::optional<End> end() const { return end_; }
+  // The backend has answered well, but we have cut off the request: it is unknown what it does with half of it.
+  bool is_cut_off() const;
 
   http::UpstreamConnection& connection() { return *connection_; }
   // When the sender has ended.
   http::UpstreamConnectionPtr take_connection() { return std::move(connection_); }
 
+  // While the response is whole and the request is not, it times out.
   Task<http::BodyChunk> next(Duration limit) override;
   bool is_request_sent() const override { return end_.has_value(); }
   void done() override;
@@ -78,6 +81,7 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
   Task<void> run();
   Task<End> send_all();
   void finish(End end);
+  bool is_refusal() const { return connection_->head().status >= 400; }
 
   http::UpstreamConnectionPtr connection_;
   MemoryBody in_memory_;
@@ -88,6 +92,7 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
   std::chrono::nanoseconds ended_at_{};
   std::coroutine_handle<> awaited_;
   bool answered_ = false;
+  bool response_over_ = false;
   bool stopping_ = false;
   bool abandoned_ = false;  // destroyed, but for the sender
 };

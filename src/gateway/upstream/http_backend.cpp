@@ -213,6 +213,12 @@ Task<BackendAnswer> HttpBackend::receive_beside(const BackendRequest& request, B
   }
   if (answer.head != nullptr) {
     co_await upload->response_ended();
+    if (upload->is_cut_off()) {
+      BackendAnswer half;
+      half.begun_status = answer.head->status;
+      note_end(half, *upload->end());
+      co_return half;
+    }
     answer.source = http::ResponseSourcePtr(upload->take_connection().release());
   } else {
     co_await upload->stop();

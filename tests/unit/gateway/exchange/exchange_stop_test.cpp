@@ -87,6 +87,43 @@ TEST_P(ExchangeStop, a_stream_whose_readers_saw_more_than_is_recorded_is_not_kep
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+// Another gateway does not know of them: what is recorded says itself that it is a part.
+TEST_P(ExchangeStop, elsewhere_a_part_that_was_recorded_never_ends_well) {
+  world.policy.record.max_stream = 1;
+  world.backend.then(five_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(3500ms);
+  EXPECT_EQ(owner.told(), "abc");
+  const Call& stop = world.other.send(world.policy, stopping);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(stop.header(stopped_field), "true");
+  EXPECT_EQ(owner.stream_end(), Kind::broken);
+  for (TestGateway* gateway : {&world.gateway, &world.other}) {
+    const Call& again = gateway->send(world.policy, streaming);
+    world.executor.run_to_the_end();
+    EXPECT_EQ(again.told(), "a");
+    EXPECT_EQ(again.stream_end(), Kind::broken);
+  }
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+// Nobody is told a byte after the frozen part, although it need not be recorded.
+TEST_P(ExchangeStop, a_stream_that_passes_its_limit_just_then_is_stopped) {
+  world.policy.record.max_stream = 1;
+  world.backend.then(five_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(1500ms);
+  const Call& stop = world.other.send(world.policy, stopping);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(stop.header(stopped_field), "true");
+  EXPECT_EQ(owner.told(), "a");
+  EXPECT_EQ(owner.stream_end(), Kind::broken);
+  const Call& again = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(again.told(), "a");
+  EXPECT_EQ(again.stream_end(), Kind::end);
+}
+
 TEST_P(ExchangeStop, a_response_that_has_ended_is_not_changed) {
   world.backend.then(five_parts());
   world.ask(streaming);
