@@ -146,6 +146,8 @@ class Exchange {
   OutcomeBytes recorded_to_tell(Ending ending);
   void reply_recorded(Ending ending);
   Task<void> reply_in_chunks(Ending ending);
+  enum class Part : std::uint8_t { all_that_was_sent, less, unreadable };
+  Task<Part> stopped_part(const Nonce& nonce);
   // As its body is kept.
   Task<void> reply_as_recorded(Ending ending);
   void cannot_read_record();

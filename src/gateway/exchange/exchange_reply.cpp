@@ -144,6 +144,29 @@ void Exchange::reply_recorded(Ending ending) {
                   .wording = request_->policy.wording});
 }
 
+// Of a response that was stopped, readers may have been sent more than is recorded. Then the last chunk is empty. How
+// many there are is recorded nowhere.
+Task<Exchange::Part> Exchange::stopped_part(const Nonce& nonce) {
+  Op read{.verb = Verb::read, .id = op_.id};
+  read.chunk_bytes = 1;
+  std::uint32_t last = 0;
+  std::optional<std::uint32_t> missing;
+  bool less = false;
+  while (!missing || *missing - last > 1) {
+    read.chunk = missing ? last + (*missing - last) / 2 : std::max<std::uint32_t>(1, last * 2);
+    co_await claimant_.ask(read);
+    if (read.status != OpStatus::done) co_return Part::unreadable;
+    if (!read.record || read.record->nonce != nonce) co_return Part::less;
+    if (read.chunks.empty()) {
+      missing = read.chunk;
+    } else {
+      last = read.chunk;
+      less = read.chunks.front()->empty();
+    }
+  }
+  co_return less ? Part::less : Part::all_that_was_sent;
+}
+
 // The body is read from the store as the client takes it. Its first part is read before the client is told anything, so
 // that a body that is gone is answered, not cut off.
 Task<void> Exchange::reply_in_chunks(Ending ending) {
@@ -179,6 +202,14 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   if (!stands || (read.chunks.empty() && length.value_or(0) > 0)) {
     answers().not_kept();
     co_return;
+  }
+  if (!length) {
+    const Part part = co_await stopped_part(record.nonce);
+    if (part != Part::all_that_was_sent) {
+      if (part == Part::unreadable) answers().store_fault(StoreFault::unavailable);
+      if (part == Part::less) answers().not_kept();
+      co_return;
+    }
   }
   begun.chunks = std::move(read.chunks);
   attempt_ = record.attempt;

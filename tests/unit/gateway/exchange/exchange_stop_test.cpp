@@ -88,7 +88,7 @@ TEST_P(ExchangeStop, a_stream_whose_readers_saw_more_than_is_recorded_is_not_kep
 }
 
 // Another gateway does not know of them: what is recorded says itself that it is a part.
-TEST_P(ExchangeStop, elsewhere_a_part_that_was_recorded_never_ends_well) {
+TEST_P(ExchangeStop, elsewhere_a_part_that_was_recorded_is_no_answer) {
   world.policy.record.max_stream = 1;
   world.backend.then(five_parts());
   const Call& owner = world.send(streaming);
@@ -101,10 +101,29 @@ TEST_P(ExchangeStop, elsewhere_a_part_that_was_recorded_never_ends_well) {
   for (TestGateway* gateway : {&world.gateway, &world.other}) {
     const Call& again = gateway->send(world.policy, streaming);
     world.executor.run_to_the_end();
-    EXPECT_EQ(again.told(), "a");
-    EXPECT_EQ(again.stream_end(), Kind::broken);
+    EXPECT_EQ(again.code(), "response-not-kept");
   }
   EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+// It is found out where a response that was stopped ends, however many chunks it has.
+TEST_P(ExchangeStop, of_any_length) {
+  for (int parts = 1; parts <= 9; ++parts) {
+    for (const bool more : {false, true}) {
+      world.policy.record.max_stream = more ? static_cast<std::size_t>(parts) : 1000;
+      const int key = 2 * parts + static_cast<int>(more);
+      world.backend.then(streams(std::vector<std::string>(20, "x"), 1s));
+      world.send({.key = key, .streams = true});
+      world.executor.advance(std::chrono::seconds(parts + static_cast<int>(more)) + 500ms);
+      const Call& stop = world.other.send(world.policy, {.key = key, .what = Asks::stop});
+      world.executor.run_until([&] { return stop.ended(); });
+      EXPECT_EQ(stop.header(stopped_field), "true");
+      const Call& again = world.ask({.key = key, .streams = true});
+      world.executor.run_to_the_end();
+      EXPECT_EQ(again.code(), more ? "response-not-kept" : "") << parts;
+      EXPECT_EQ(again.told(), more ? "" : std::string(static_cast<std::size_t>(parts), 'x'));
+    }
+  }
 }
 
 // Nobody is told a byte after the frozen part, although it need not be recorded.
