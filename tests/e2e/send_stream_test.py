@@ -107,6 +107,8 @@ class BehindTheGateway(Streaming):
             done = self.send(self.port, "--key", "k", *arguments)
             self.assertEqual((done.returncode, done.stdout), (7, stdout), done.stderr)
             self.assertEqual(self.tries(done), ["broken-off"])
+            self.assertIn(b"once: try 1: broken-off (the response broke off)\n", done.stderr)
+            self.assertIn(b"`once keys list --state unsettled`", done.stderr)
         self.assertLess(time.monotonic() - began, DEADLINE, "not at the deadline of two minutes")
         self.assertEqual(len(self.served.requests), 1)
 
