@@ -17,6 +17,7 @@
 #include "base/descriptor.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/keys.hpp"
 #include "cli/output.hpp"
 #include "once/client.hpp"
 
@@ -43,7 +44,8 @@ std::expected<std::string, std::string> read_data(const std::string& data) {
     if (size < 0) return std::unexpected(fmt::format("cannot read {}: {}", path, system_error_text()));
     all.append(block, 0, static_cast<std::size_t>(size));
     if (all.size() > most_data) {
-      return std::unexpected(fmt::format("{} is larger than {}", path, format_size(most_data)));
+      return std::unexpected(
+          fmt::format("{} is larger than {}: send it with curl and an Idempotency-Key", path, format_size(most_data)));
     }
   }
 }
@@ -113,8 +115,9 @@ int send_whole(const Sending& sending, const SendOutput& output) {
   }
   if (result.answer) warn_if_unprotected(options, *result.answer);
   if (result.stop_reason == StopReason::cancelled) return send_exit::by_signal + interruption.signal();
-  if (result.answer && (!output.begin(*result.answer, options.include) ||
-                        output.write(result.answer->body, {}) < result.answer->body.size())) {
+  if (result.answer && !is_too_large(result) &&
+      (!output.begin(*result.answer, options.include) ||
+       output.write(result.answer->body, {}) < result.answer->body.size())) {
     print_error(fmt::format("the response could not be written: {}", system_error_text()));
     return send_exit::failed;
   }
@@ -147,10 +150,24 @@ int send(const SendOptions& options) {
   return options.stream ? send_stream(sending, *output) : send_whole(sending, *output);
 }
 
+void explain_too_large(const client::Result& result, const std::string& again) {
+  const std::string_view said = result.answer->header("Idempotency-Status");
+  std::string text = fmt::format(
+      "{}, {}{}: {}", result.answer->status,
+      said.empty() ? "no Idempotency-Status" : "Idempotency-Status: ", plain(std::string(said)), result.detail);
+  if (result.answer->status / 100 == 2) {
+    const bool safe = !said.empty() && said != "bypassed";  // a repetition would be executed
+    text += safe ? fmt::format("; to read it, run the same command with --stream {}", again)
+                 : "; such a response needs --stream";
+  }
+  print_error(text);
+}
+
 void add_options(CLI::App& command, SendOptions& options) {
   command.add_option("method", options.method, "POST, PATCH …")->required()->type_name("METHOD");
   command.add_option("url", options.url, "http:// or https://")->required()->type_name("URL");
-  command.add_option("-d,--data", options.data, "The body: the text itself, @FILE, or @- for standard input")
+  command
+      .add_option("-d,--data", options.data, "The body: the text itself, @FILE, or @- for standard input; up to 64 MiB")
       ->type_name("DATA");
   command.add_option("-H,--header", options.headers, "A header, \"Name: value\"; may be repeated")
       ->type_name("HEADER")
@@ -208,7 +225,16 @@ int send_code_of_status(int status) {
   return status >= 300 ? send_exit::redirected : send_exit::well;
 }
 
+// Its status is known, and its body was not read.
+bool is_too_large(const client::Result& result) {
+  return result.happened == client::Happened::answer_too_large && result.answer.has_value();
+}
+
 int send_exit_code(const client::Result& result) {
+  if (is_too_large(result)) {
+    const int code = send_code_of_status(result.answer->status);
+    return code == send_exit::well ? send_exit::failed : code;
+  }
   switch (result.stop_reason) {
     case StopReason::bad_request: return send_exit::wrong_usage;
     case StopReason::key_file: return send_exit::failed;
@@ -224,15 +250,16 @@ int send_exit_code(const client::Result& result) {
 }
 
 void explain_no_answer(const SendOptions& options, const client::Result& result) {
-  if (!result.detail.empty()) print_error(result.detail);
-  if (result.stop_reason == StopReason::bad_request || result.stop_reason == StopReason::key_file) return;
   const std::string again =
       options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
+  if (is_too_large(result)) return explain_too_large(result, again);
+  if (!result.detail.empty()) print_error(result.detail);
+  if (result.stop_reason == StopReason::bad_request || result.stop_reason == StopReason::key_file) return;
   if (result.happened == client::Happened::unknown_held || result.happened == client::Happened::broken_off ||
       result.happened == client::Happened::said_not_to_retry) {
     print_error(
         fmt::format("the outcome is unknown, and retries get the same response until the operator of the API has "
-                    "resolved the key (`once keys`); then run the same command with {}",
+                    "resolved the key (`once keys list --state unsettled`); then run the same command with {}",
                     again));
     return;
   }
@@ -270,7 +297,7 @@ Run add_send(CLI::App& app) {
       "If the response does not show that the key was used (Idempotency-Status), there is a warning on standard "
       "error.\n"
       "Exit codes: 0 the response is 2xx\n"
-      "            1 a file could not be used\n"
+      "            1 a file could not be used, or the response is over 16 MiB (without --stream)\n"
       "            2 wrong usage; nothing was sent\n"
       "            3 the response is 3xx\n"
       "            4 refused: the response is 4xx\n"

@@ -102,6 +102,7 @@ struct Sending {
 std::string system_error_text();
 client::Watcher send_progress(const SendOptions& options);
 int send_code_of_status(int status);
+bool is_too_large(const client::Result& result);
 int send_exit_code(const client::Result& result);
 void warn_if_unprotected(const SendOptions& options, const client::Answer& answer);
 // Says why there is no answer, and how to continue.

@@ -58,6 +58,12 @@ std::string continuing(const SendOptions& options, const StreamResult& got, cons
   return text;
 }
 
+// It is a command that was printed by continuing().
+bool asks_for_rest(const client::Request& request) {
+  return std::ranges::any_of(request.headers,
+                             [](const client::Header& header) { return iequals(header.name, "Idempotency-Offset"); });
+}
+
 bool is_stopped(const client::StopResult& got) {
   return got.result.answer && got.result.answer->status / 100 == 2 &&
          !got.result.answer->header("Idempotency-Stopped").empty();
@@ -124,10 +130,11 @@ void explain_broken(const Sending& sending, const StreamResult& got, const Writt
                               got.stopped == Stopped::yes ? ", stopped by its caller" : ""));
       return;
     case StreamEnd::new_attempt:
-      print_error(
-          fmt::format("{}: what was written so far does not continue. Discard it, and run the same command "
-                      "with --key {}",
-                      result.detail, result.key));
+      print_error(fmt::format(
+          "{}: what was written so far does not continue. Discard it, and run the same command "
+          "with --key {}{}",
+          result.detail, result.key,
+          asks_for_rest(sending.request) ? ", without the headers Idempotency-Offset and Idempotency-Attempt" : ""));
       return;
     case StreamEnd::not_protected:
       print_error(
@@ -166,10 +173,21 @@ int code_of_end(const StreamResult& got) {
 // A response that is not 2xx is not given to the reader: it is the answer of the result.
 int write_other(const Sending& sending, const SendOutput& output, const client::Result& result) {
   warn_if_unprotected(sending.options, *result.answer);
+  if (is_too_large(result)) return 0;
   const std::string& body = result.answer->body;
   if (output.begin(*result.answer, sending.options.include) && output.write(body, {}) == body.size()) return 0;
   print_error(fmt::format("the response could not be written: {}", system_error_text()));
   return send_exit::failed;
+}
+
+// Whose key it is was said, and what came of the last try is said at the end.
+client::Watcher stop_progress(const SendOptions& options) {
+  if (options.quiet) return {};
+  return {.on_key = [](std::string_view key, client::KeyOrigin /*origin*/) { print_error(fmt::format("key {}", key)); },
+          .on_try =
+              [tell = send_progress(options).on_try](const client::TryReport& report) {
+                if (report.next_after) tell(report);
+              }};
 }
 
 }  // namespace
@@ -203,7 +221,7 @@ int send_stream(const Sending& sending, const SendOutput& output) {
 int send_stop(const Sending& sending) {
   const Interruption interruption;
   const client::StopResult got =
-      sending.client.stop(sending.request, send_progress(sending.options), interruption.token());
+      sending.client.stop(sending.request, stop_progress(sending.options), interruption.token());
   const client::Result& result = got.result;
   if (result.stop_reason == client::StopReason::cancelled) {
     print_error("interrupted; it is unknown whether the request was stopped. A stop may be repeated");

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <curl/curl.h>
+#include <fmt/format.h>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -277,13 +278,20 @@ Tried CurlTransport::perform(const Try& what, const std::stop_token& stop) {
   Tried tried{.happened = happened(code, receiving, was_sent(easy.get())), .answer = std::move(receiving.answer)};
   if (tried.happened == Happened::answer_too_large) {
     tried.answer.body.clear();
-    tried.detail = "the response is larger than the limit";
+    tried.detail = fmt::format("the response is larger than {}", format_size(what.options.max_answer_body));
+    if (!receiving.head_complete) {
+      tried.answer = {};
+      tried.detail =
+          fmt::format("the headers of the response are larger than {}", format_size(what.options.max_answer_headers));
+    }
   } else if (tried.happened != Happened::success) {
     tried.answer.body.clear();
     if (receiving.head_complete) tried.cut_off = std::move(tried.answer);
     tried.answer = {};
     if (code == CURLE_OK)
       tried.detail = "the connection was closed in the middle of the response";
+    else if (code == CURLE_PARTIAL_FILE)
+      tried.detail = "the response broke off";
     else if (tried.happened != Happened::cancelled)  // curl's words for that are about its callbacks
       tried.detail = error[0] != '\0' ? error.data() : curl_easy_strerror(code);
   }

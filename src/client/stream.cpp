@@ -51,7 +51,7 @@ std::string_view name(StreamEnd end) {
 }
 
 StreamResult run_stream(const Asked& asked, const Reader& reader, const Ports& ports) {
-  StreamBody body(reader);
+  StreamBody body(reader, asked.request.headers);
   Result result = run_operation(
       {.options = asked.options, .request = asked.request, .watcher = asked.watcher, .stop = asked.stop, .body = &body},
       ports);

@@ -20,7 +20,15 @@ bool says_it_continues(std::string_view status) {
   return status == "attached" || status == "replayed" || status == "unknown";
 }
 
+std::string value_of(const std::vector<Header>& headers, std::string_view name) {
+  const auto found = std::ranges::find_if(headers, [&](const Header& header) { return iequals(header.name, name); });
+  return found == headers.end() ? std::string() : found->value;
+}
+
 }  // namespace
+
+StreamBody::StreamBody(const Reader& reader, const std::vector<Header>& asked)
+    : reader_(reader), asked_offset_(value_of(asked, offset_header)), asked_attempt_(value_of(asked, attempt_header)) {}
 
 void StreamBody::begin_try() {
   responding_ = false;
@@ -41,6 +49,13 @@ Reading StreamBody::take_head(const Answer& head) {
     if (attempt != 0 && attempt_ != 0 && attempt != attempt_) {
       return differ(fmt::format("attempt {} follows attempt {}", attempt, attempt_));
     }
+  } else if (!is_what_was_asked_for(attempt)) {
+    why_ = fmt::format(
+        "the response does not continue at Idempotency-Offset {}: the part that was kept is of another attempt, or "
+        "what "
+        "it was a part of is gone",
+        asked_offset_);
+    return Reading::leave;
   }
   if (attempt_ == 0) attempt_ = attempt;
   if (iequals(head.header("Idempotency-Stopped"), "true")) stopped_ = Stopped::yes;
@@ -53,6 +68,12 @@ Reading StreamBody::take_head(const Answer& head) {
 
 bool StreamBody::continues(const Answer& head) const {
   return head.status == status_ && says_it_continues(said_) && position_ <= received_;
+}
+
+bool StreamBody::is_what_was_asked_for(unsigned attempt) const {
+  if (asked_offset_.empty()) return true;
+  if (parse_number(asked_offset_) != position_) return false;
+  return attempt == 0 || asked_attempt_.empty() || parse_number(asked_attempt_) == attempt;
 }
 
 Reading StreamBody::take_bytes(std::string_view bytes) {

@@ -18,7 +18,8 @@ class StreamBody final : public Receiver {
   // A retry asks for the last bytes once more and compares them: those of another execution would differ.
   static constexpr std::size_t compared_bytes = 1024;
 
-  explicit StreamBody(const Reader& reader) : reader_(reader) {}
+  // The caller's headers may ask for a later part: then only that part is given.
+  explicit StreamBody(const Reader& reader, const std::vector<Header>& asked = {});
 
   void begin_try();
   Reading take_head(const Answer& head) override;
@@ -43,8 +44,12 @@ class StreamBody final : public Receiver {
   // The response does not continue this stream: how that was seen.
   Reading differ(std::string_view how);
   bool continues(const Answer& head) const;
+  // The first response begins where the caller's part ends, and is of the same attempt.
+  bool is_what_was_asked_for(unsigned attempt) const;
 
   const Reader& reader_;
+  std::string asked_offset_;  // by the caller, who has what comes before it; empty: everything is wanted
+  std::string asked_attempt_;
   int status_ = 0;              // of the first response
   unsigned attempt_ = 0;        // 0: unsaid
   std::uint64_t received_ = 0;  // what the caller has

@@ -365,9 +365,28 @@ void check_streams(const Config& config, Findings& out) {
   }
 }
 
+struct Room {
+  std::string_view setting;
+  std::uint64_t bytes;
+};
+
+// One response may be larger than all that the store takes.
+void check_room(const Route& route, const Room& room, Findings& out) {
+  const RecordPolicy& record = route.policy.record;
+  const auto warn = [&](std::string_view setting, std::uint64_t size) {
+    if (size <= room.bytes) return;
+    out.warning(route, {setting},
+                fmt::format("{} ({}) is larger than {} ({}): responses that do not fit are recorded without their body",
+                            setting, format_size(size), room.setting, format_size(room.bytes)));
+  };
+  warn("record.max_body", record.max_body);
+  if (record.stream != StreamRecording::off) warn("record.max_stream", record.max_stream);
+}
+
 // What one request or response may take, and what there is for all of them.
 void check_sizes(const Config& config, Findings& out) {
   const bool journal = config.store.starts_with("journal:");
+  const bool memory = config.store.starts_with("memory:");
   const bool spool_said = config.places.contains("limits.max_spool");
   for (const Route& route : config.routes) {
     const Policy& policy = route.policy;
@@ -381,12 +400,8 @@ void check_sizes(const Config& config, Findings& out) {
       else
         out.warning(route, {"max_large_request"}, text);
     }
-    if (journal && policy.record.max_body > config.journal.max_disk) {
-      out.warning(route, {"record.max_body"},
-                  fmt::format("record.max_body ({}) is larger than journal.max_disk ({}): responses that do not fit "
-                              "are recorded without their body",
-                              format_size(policy.record.max_body), format_size(config.journal.max_disk)));
-    }
+    if (journal) check_room(route, {"journal.max_disk", config.journal.max_disk}, out);
+    if (memory) check_room(route, {"memory.max_bytes", config.memory.max_bytes}, out);
   }
 }
 

@@ -107,6 +107,8 @@ class BehindTheGateway(Streaming):
             done = self.send(self.port, "--key", "k", *arguments)
             self.assertEqual((done.returncode, done.stdout), (7, stdout), done.stderr)
             self.assertEqual(self.tries(done), ["broken-off"])
+            self.assertIn(b"once: try 1: broken-off (the response broke off)\n", done.stderr)
+            self.assertIn(b"`once keys list --state unsettled`", done.stderr)
         self.assertLess(time.monotonic() - began, DEADLINE, "not at the deadline of two minutes")
         self.assertEqual(len(self.served.requests), 1)
 
@@ -169,6 +171,13 @@ class OnTheWire(Streaming):
             done = self.send(self.world(first, other).port, "--stream", "--key", "k")
             self.assertEqual((done.returncode, done.stdout), (8, b"abc"), done.stderr)
             self.assertEqual(self.tries(done)[-1], "new-attempt")
+
+    def test_a_command_that_continues_writes_nothing_of_another_attempt(self):
+        backend = self.world(streams(said(b"executed", (b"Idempotency-Attempt", b"1")), b"abcdef"))
+        done = self.send(backend.port, "--stream", "--key", "k", "-H", "Idempotency-Offset: 3", "-H", "Idempotency-Attempt: 1")
+        self.assertEqual((done.returncode, done.stdout, len(backend.requests)), (8, b"", 1), done.stderr)
+        self.assertIn(b"the part that was kept is of another attempt", done.stderr)
+        self.assertIn(b"with --key k, without the headers Idempotency-Offset and Idempotency-Attempt\n", done.stderr)
 
     def test_a_server_that_ignores_keys_is_not_asked_again(self):
         backend = self.world(streams(HEAD, b"abc", whole=False))
@@ -233,6 +242,28 @@ class OnTheWire(Streaming):
                                  ["k", "POST", "me", None])
         self.assert_code(self.send(backend.port, "--stop"), 2)
         self.assert_code(self.send(backend.port, "--stop-on-interrupt"), 2)
+
+    def test_a_stop_says_why_it_was_refused_and_no_more(self):
+        file = self.folder() / "key"
+        backend = self.world(answers(200), answers(404))
+        self.assert_code(self.send(backend.port, "--key-file", str(file)), 0)
+        done = self.send(backend.port, "--stop", "--key-file", str(file))
+        self.assert_code(done, 4)
+        self.assertEqual(done.stderr.decode().splitlines(), [f"once: key {self.keys(backend)[0]}", "once: not stopped: 404 client-error"])
+
+    def test_a_response_that_is_too_large_is_no_unknown_outcome(self):
+        large = b"x" * (16 * 1024 * 1024 + 1)
+        for status, code in ((200, 1), (400, 4)):
+            backend = self.world(answers(status, [("Idempotency-Status", "executed")], large))
+            done = self.send(backend.port, "--key", "k")
+            self.assertEqual((done.returncode, done.stdout, len(backend.requests)), (code, b"", 1), done.stderr)
+            said = f"once: {status}, Idempotency-Status: executed: the response is larger than 16MiB"
+            again = "; to read it, run the same command with --stream --key k" if code == 1 else ""
+            self.assertEqual(done.stderr.decode().splitlines()[-1], said + again)
+        unsaid = self.send(self.world(answers(200, [], large)).port)
+        self.assertEqual(unsaid.returncode, 1, unsaid.stderr)
+        self.assertIn(b"200, no Idempotency-Status: the response is larger than 16MiB; such a response needs --stream\n", unsaid.stderr)
+        self.assertNotIn(b"same command", unsaid.stderr)
 
     def test_an_interrupt_stops_the_request_if_asked(self):
         quiet = self.gate()

@@ -110,6 +110,18 @@ test("a retry names the attempt that it has a part of", async () => {
     [[null, "1", "7"], ["5", "2", undefined]]);
 });
 
+test("a part of the caller is followed only by what comes after it", async () => {
+  const asked = { ...post, headers: { "Idempotency-Offset": "7", "Idempotency-Attempt": "1" } };
+  const { text, error, stream } = await read(scripted({ headers: { ...attached, "Idempotency-Offset": "7" }, chunks: ["abc"] }), asked);
+  assert.deepEqual([text, error, stream.received], ["abc", undefined, 10]);
+  const others = [{}, { "Idempotency-Offset": "6" }, { "Idempotency-Offset": "8" }, { "Idempotency-Offset": "7", "Idempotency-Attempt": "2" }];
+  for (const headers of others) {
+    await assert.rejects(read(scripted({ headers: { ...attached, ...headers }, chunks: ["abc"] }), asked, { key: "k" }),
+      (error) => error instanceof StreamBrokenError && error.reason === "new-attempt" && error.key === "k", JSON.stringify(headers));
+  }
+  assert.equal((await read(scripted({ status: 404, chunks: ["none"] }), asked)).text, "none");
+});
+
 test("a page of another origin asks for the rest only if it is shown the attempt", async (context) => {
   globalThis.location = { href: "http://page.test/", origin: "http://page.test" };
   context.after(() => { delete globalThis.location; });

@@ -274,6 +274,21 @@ class Streams(StreamTest):
 
         self.each(story)
 
+    def test_a_part_of_the_caller_is_followed_only_by_what_comes_after_it(self):
+        answers = {"7": [("Idempotency-Offset", 7), ("Idempotency-Attempt", 1)], "8": [("Idempotency-Offset", 7)], "9": [],
+                   "6": [("Idempotency-Offset", 6), ("Idempotency-Attempt", 2)], "x": []}
+
+        def story(way):
+            served = self.backend(lambda request, connection: connection.send(
+                said("attached", *answers[request.get("Idempotency-Offset")]) + chunk(event(0)) + LAST))
+            for offset in answers:
+                reading = Reading(way, served.origin, headers={"idempotency-offset": offset, "Idempotency-Attempt": "1"})
+                error = reading.ended()
+                expected = (None, told(0)) if offset == "7" else ("new-attempt", [])
+                self.assertEqual((error and error.reason, data(reading)), expected, offset)
+
+        self.each(story)
+
     def test_another_attempt_is_told_by_its_number(self):
         """Even where its bytes are the same."""
         def story(way):

@@ -8,7 +8,8 @@ import { NotStoppedError, stopOnce } from "./stop.js";
  * Why a stream ended before its end:
  * - `outcome-unknown`: the execution broke off, at the backend or at the gateway; it may have taken effect
  * - `new-attempt`: the request was executed again, so what follows does not belong to what was read. A new call with the same key reads
- *   the new attempt from its beginning
+ *   the new attempt from its beginning. streamOnce() itself throws it if the call's headers ask for a later part (`Idempotency-Offset`)
+ *   and the response does not begin there: drop the earlier part, and call without these headers
  * - `refused`: a retry got a response that does not continue the stream, such as 409 `response-not-kept`; see `status` and `code`
  * - `not-protected`: the response did not say that the key was honoured, so a retry could execute the request again
  * - `gave-up`: no connection within deadlineMs
@@ -78,7 +79,22 @@ export async function streamOnce(url: string | URL, init: FetchOnceInit = {}, op
   await attempts.readBody(deadlineMs);
   const connection = new Connection(init.signal, options.idleTimeoutMs ?? 60_000);
   const response = await attempts.until(deadline, connection.signal);
-  return new Stream(attempts, connection.begin(response), deadlineMs);
+  connection.begin(response);
+  if (response.ok && !isAskedFor(connection, attempts.headers)) {
+    connection.close();
+    throw new StreamBrokenError("new-attempt", `the response does not continue at Idempotency-Offset ${attempts.headers.get("Idempotency-Offset")}: ` +
+      "the part that was kept is of another attempt, or what it was a part of is gone. Drop it, and call without Idempotency-Offset and " +
+      "Idempotency-Attempt", attempts.key, 0);
+  }
+  return new Stream(attempts, connection, deadlineMs);
+}
+
+/** A caller that has a part already gets only what comes after it. */
+function isAskedFor({ position, response }: Connection, asked: Headers): boolean {
+  const offset = asked.get("Idempotency-Offset");
+  if (offset === null) return true;
+  const attempt = asked.get("Idempotency-Attempt");
+  return offset === String(position) && (attempt === null || attempt === (response.headers.get("Idempotency-Attempt") ?? attempt));
 }
 
 /** A retry asks for the last bytes again and compares them: those of another execution would differ. */

@@ -31,7 +31,8 @@ class StreamBroken(OSError):
 
     - outcome-unknown: the execution broke off, at the backend or at the gateway; it may have taken effect
     - new-attempt: the request was executed again, so what follows does not belong to what was read. A new call with the same key reads
-      the new attempt from its beginning
+      the new attempt from its beginning. Also if the headers of the call ask for a later part (Idempotency-Offset) and the answer does
+      not begin there: drop the earlier part, and call without these headers
     - refused: a retry got an answer that does not continue the stream, such as 409 response-not-kept; see `status` and `code`
     - not-protected: the answer did not say that the key was honoured, so a retry could execute the request again
     - gave-up: no connection within the deadline
@@ -123,6 +124,7 @@ class _Body:
         begins = headers.get("Idempotency-Offset", "0")
         self._position = int(begins) if begins.isdigit() else 0
         if self.status == 0:
+            self._check_part(headers)
             self.status, self.headers = status, headers
             self.received = self._position  # the caller may have asked for a later part
         elif status != self.status or self._status not in _CONTINUES or self._position > self.received:
@@ -133,6 +135,17 @@ class _Body:
         self._attempt = attempt
         if headers.get("Idempotency-Stopped") == "true":
             self.stopped = True
+
+    def _check_part(self, headers: Any) -> None:
+        """A caller that has a part already gets only what comes after it."""
+        asked = {name.lower(): value for name, value in self.request.fields.items()}
+        offset, attempt = asked.get("idempotency-offset"), asked.get("idempotency-attempt")
+        if offset is None:
+            return
+        if offset != str(self._position) or (attempt or "") not in ("", headers.get("Idempotency-Attempt", attempt)):
+            raise self._broken("new-attempt", f"the answer does not continue at Idempotency-Offset {offset}: the part that was kept is of "
+                               "another attempt, or what it was a part of is gone. Drop it, and call without Idempotency-Offset and "
+                               "Idempotency-Attempt")
 
     def _reattach(self, failure: Failed) -> Generator[_Step, Any, None]:
         yield _Step("close")
@@ -383,7 +396,7 @@ def stream(url: str, body: bytes | str | None = None, *, method: str = "POST", h
     - timeout: how long a connection may be silent, in seconds. After that the stream is continued on another one
     - deadline: how long it tries to get an answer, and to get one again each time the connection breaks. The stream has no limit
 
-    Raises NotAnswered as send() does; while the body is read, StreamBroken. The other arguments are those of send()."""
+    Raises NotAnswered as send() does; while the body is read, StreamBroken (at once, if the headers ask for another part). The other arguments are those of send()."""
     request = Request(url, body, method, headers, key, key_header, timeout, deadline)
     with sync_transport(request.parts, session, ca_file, ssl_context) as transport:
         got = Stream(_Body(request), transport)

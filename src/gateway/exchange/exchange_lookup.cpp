@@ -15,7 +15,8 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
     log_refusal();
     answers().store_fault(op_.fault);
   } else if (!op_.record) {
-    answers().not_found("No request with this key has arrived, or its record has expired.");
+    answers().not_found(
+        "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
   } else {
     co_await reply_looked_up();
   }

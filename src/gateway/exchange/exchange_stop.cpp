@@ -30,7 +30,8 @@ Task<void> Exchange::stop(const KeyedRequest& request, Reply& reply) {
       answers().store_fault(op_.fault);
       decided = true;
     } else if (!op_.record) {
-      answers().not_found("No request with this key has arrived, or its record has expired.");
+      answers().not_found(
+          "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
       decided = true;
     } else {
       decided = co_await stop_found();

@@ -178,13 +178,42 @@ TEST(ClientStream, an_offset_of_the_caller_is_replaced_and_its_event_id_not_aske
                    whole(said("attached", {{.name = "Idempotency-Offset", .value = "10"}}), {"abcd"})};
   const StreamResult result = network.stream(
       {.url = "http://api.test/",
-       .headers = {{.name = "idempotency-offset", .value = "12"}, {.name = "last-event-id", .value = "7"}},
+       .headers = {{.name = "idempotency-offset", .value = "10"}, {.name = "last-event-id", .value = "7"}},
        .key = "k"});
   EXPECT_EQ(result.end, StreamEnd::whole);
   EXPECT_EQ(network.text, "abcd");
   EXPECT_EQ(result.received, 14U);
-  EXPECT_EQ(network.sent("Idempotency-Offset"), (Texts{"12", "10"}));
+  EXPECT_EQ(network.sent("Idempotency-Offset"), (Texts{"10", "10"}));
   EXPECT_EQ(network.sent("Last-Event-ID"), (Texts{"7", ""}));
+}
+
+TEST(ClientStream, a_part_of_the_caller_is_followed_only_by_what_comes_after_it) {
+  const auto reads = [](std::vector<Header> asked, std::vector<Header> got) {
+    Network network;
+    network.steps = {whole(std::move(got), {"abc"})};
+    const StreamResult result = network.stream({.url = "http://api.test/", .headers = std::move(asked), .key = "k"});
+    EXPECT_EQ(network.asked.size(), 1U);
+    EXPECT_EQ(network.heads.empty(), network.text.empty());
+    EXPECT_EQ(network.text, result.end == StreamEnd::whole ? "abc" : "");
+    EXPECT_EQ(result.result.detail.contains("another attempt"), result.end == StreamEnd::new_attempt);
+    return result.end;
+  };
+  const auto offset = [](std::string value) { return Header{.name = "Idempotency-Offset", .value = std::move(value)}; };
+  const auto attempt = [](std::string value) {
+    return Header{.name = "Idempotency-Attempt", .value = std::move(value)};
+  };
+  EXPECT_EQ(reads({offset("7")}, said("attached", {offset("7")})), StreamEnd::whole);
+  EXPECT_EQ(reads({offset("7"), attempt("2")}, said("replayed", {offset("7"), attempt("2")})), StreamEnd::whole);
+  EXPECT_EQ(reads({offset("7"), attempt("2")}, said("replayed", {offset("7")})), StreamEnd::whole);
+  EXPECT_EQ(reads({offset("0")}, said("executed")), StreamEnd::whole);
+  EXPECT_EQ(reads({attempt("1")}, said("executed", {attempt("2")})), StreamEnd::whole);  // from its first byte
+
+  EXPECT_EQ(reads({offset("7")}, said("executed")), StreamEnd::new_attempt);
+  EXPECT_EQ(reads({offset("7")}, said("replayed")), StreamEnd::new_attempt);
+  EXPECT_EQ(reads({offset("7")}, said("attached", {offset("6")})), StreamEnd::new_attempt);
+  EXPECT_EQ(reads({offset("7")}, said("attached", {offset("8")})), StreamEnd::new_attempt);
+  EXPECT_EQ(reads({offset("x")}, said("attached")), StreamEnd::new_attempt);
+  EXPECT_EQ(reads({offset("7"), attempt("1")}, said("attached", {offset("7"), attempt("2")})), StreamEnd::new_attempt);
 }
 
 TEST(ClientStream, another_execution_is_not_mixed_in) {
