@@ -264,7 +264,7 @@ void ByteClients::stop(const Asked& asked, const OperationId& id) {
   write(*connection, head + "Idempotency-Stop: POST\r\n\r\n", draw_manner());
 }
 
-// A problem says that it was not done, or that nobody knows.
+// A problem says that it was not done, or that the outcome is unknown.
 void ByteClients::told_stop(const Stop& stop, const Message& response) {
   const std::string stopped = response.field("Idempotency-Stopped");
   world().note(fmt::format("gateway: stop answered {} {}", response.status, stopped));

@@ -1,5 +1,5 @@
-// Streams that their callers stop, held against the promise: what is recorded by then becomes the response, it is told
-// as stopped only when that is durable, and nothing of it changes afterwards.
+// Checks streams that their callers stop: what is recorded by then becomes the response, the stop is answered only when
+// that is durable, and nothing of it changes afterwards.
 #include <algorithm>
 
 #include <fmt/format.h>

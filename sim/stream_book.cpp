@@ -73,7 +73,7 @@ bool StreamBook::is_stopped(const Message& response) {
   return response.field("Idempotency-Stopped") == "true";
 }
 
-// A failover may lose what somebody was told.
+// A failover may lose bytes that were sent to a reader.
 bool StreamBook::may_be_lost() const {
   return setup_.store == StoreKind::redis && setup_.failovers > 0;
 }

@@ -102,10 +102,9 @@ Task<std::optional<Problem>> KeysApi::find_stream(const KeyInfo& key, ActionRequ
   } else if (!same) {
     refused = problem(ProblemKind::claim_lost, "The key has changed in the meantime; nothing was changed.");
   } else if (key.state == State::succeeded) {
-    refused = problem(ProblemKind::claim_lost,
-                      gateway::is_stopped(*read.record)
-                          ? "This response was stopped before; retries get the part that was recorded."
-                          : "This response has ended, so there is nothing to stop.");
+    refused = problem(ProblemKind::claim_lost, gateway::is_stopped(*read.record)
+                                                   ? "This response was stopped before."
+                                                   : "This response has ended, so there is nothing to stop.");
   } else if (!head) {
     refused = problem(ProblemKind::in_flight, "The request of this key is running, and its response does not stream.");
   } else {

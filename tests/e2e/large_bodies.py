@@ -12,7 +12,7 @@ def echo(request, connection):
 
 
 def echo_as_it_reads(request, connection):
-    """For a backend without read_body: nothing is read while nobody takes what was read before."""
+    """For a backend without read_body: it stops reading when its last part has not been taken yet."""
     left = int(request.get("Content-Length"))
     connection.send(b"HTTP/1.1 200 Fine\r\nContent-Length: %d\r\n\r\n" % left)
     while left:

@@ -52,7 +52,6 @@ class ManyReaders(EndToEnd):
         await asyncio.to_thread(wait_until, lambda: gateway.metrics()["once_stream_readers"] == READERS, what="all to attach")
         for _ in range(PARTS - 1):
             script.tell(PART)
-            await asyncio.sleep(0)
         await asyncio.to_thread(wait_until, lambda: gateway.metrics()["once_stream_bytes_total"] >= PARTS * len(PART))
         self.assertLessEqual(gateway.metrics()["once_stream_held_bytes"], 2 * WINDOW)
         script.tell(None)

@@ -91,8 +91,8 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
   }
 }
 
-// Before anybody is told a byte that is not recorded: from now on, whoever ends the record leaves a part that says so.
-// Who has ended it before is noticed here.
+// Appends the empty chunk that says that the rest is not recorded, before the first byte of that rest is sent to a
+// reader. If the stream was stopped before, this append is lost, and nothing more is sent.
 Task<StreamEnd> StreamRecorder::leave_record() {
   if (append_.chunk == 0) co_return StreamEnd::oversize;  // nothing is recorded
   const bool marked = co_await append(std::make_shared<const std::string>());
