@@ -412,5 +412,18 @@ TEST_F(PostgresFunctions, people_read_the_keys_in_a_view) {
   EXPECT_EQ(sql_(view, 3), "released|0|t");
 }
 
+// Gateways round to the millisecond, in half of all cases up.
+TEST_F(PostgresFunctions, a_key_is_expired_in_the_view_at_the_very_moment_of_its_release) {
+  const Started it = started(*store_);
+  ASSERT_EQ(run(*store_, op(Verb::release, it.id, it.nonce)).status, OpStatus::done);
+  for (int i = 0; i < 20; ++i) {
+    // One message to the server, so one moment for both statements.
+    const std::string seen =
+        sql_("UPDATE once_operations SET expires_at = statement_timestamp()::timestamptz(3) WHERE id = '\\x" +
+             to_hex(it.id) + "'; SELECT expired FROM once_keys WHERE id = '" + to_hex(it.id) + "'");
+    EXPECT_EQ(seen, "t");
+  }
+}
+
 }  // namespace postgres_functions_test
 }  // namespace once::store

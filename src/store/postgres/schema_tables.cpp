@@ -105,15 +105,16 @@ DO $body$ BEGIN
   END IF;
 END $body$;
 
--- A readable view, for operators.
+-- A readable view, for operators. Its moment is rounded to the millisecond, as those that gateways write: without
+-- that, a key would look alive for up to half a millisecond after its release.
 CREATE OR REPLACE VIEW once_keys AS
 SELECT encode(id, 'hex') AS id,
        tenant,
        route,
        CASE WHEN attempt = 0 THEN 'released'
-            WHEN expires_at <= statement_timestamp() AND (state <> 0 OR lease_until <= statement_timestamp())
-              AND coalesce(expires_at + tombstone, 'infinity') > statement_timestamp() THEN 'tombstone'
-            WHEN state = 0 AND lease_until <= statement_timestamp() THEN 'lapsed'
+            WHEN expires_at <= moment.now AND (state <> 0 OR lease_until <= moment.now)
+              AND coalesce(expires_at + tombstone, 'infinity') > moment.now THEN 'tombstone'
+            WHEN state = 0 AND lease_until <= moment.now THEN 'lapsed'
             ELSE (ARRAY['started', 'succeeded', 'failed', 'unknown', 'tombstone'])[state + 1] END AS state,
        attempt,
        fence,
@@ -121,8 +122,8 @@ SELECT encode(id, 'hex') AS id,
        lease_until,
        expires_at,
        coalesce(expires_at + tombstone, 'infinity') AS forget_at,
-       coalesce(expires_at + tombstone, 'infinity') <= statement_timestamp()
-         AND (state <> 0 OR lease_until <= statement_timestamp()) AS expired,
+       coalesce(expires_at + tombstone, 'infinity') <= moment.now
+         AND (state <> 0 OR lease_until <= moment.now) AS expired,
        body_kept,
        octet_length(outcome) AS outcome_bytes,
        NOT body_kept AND chunks_fence = fence AS body_in_chunks
@@ -131,7 +132,8 @@ FROM (SELECT o.id, o.tenant, o.route, o.attempt, o.fence, o.state, o.started_at,
              CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l
                                                   WHERE l.id = o.id AND l.fence = o.fence), o.lease_until)
                   END AS lease_until
-      FROM once_operations AS o) AS each;
+      FROM once_operations AS o) AS each,
+     (SELECT statement_timestamp()::timestamptz(3) AS now) AS moment;
 COMMENT ON VIEW once_keys IS 'Operations as people read them; expired ones are as none, and go with the next sweep.';
 )sql";
 
