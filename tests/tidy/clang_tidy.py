@@ -1,6 +1,6 @@
 """clang-tidy over src/ as it is compiled: the sources of a folder together, two such units at a time. A unit that passed is
-not looked at again until one of its sources, a header of ours, its flags or .clang-tidy changes: the proof is a file named by
-the hash of all these.
+not checked again until one of its sources, a header of ours, its flags or .clang-tidy changes: the proof is a file named by
+the hash of all these, in the cache folder of the user, so that another clone of the same sources finds it.
 
 The static analyzer takes longer than all other checks. It looks at the folders in which handles of C libraries are opened and
 closed by hand; with --analyze at every folder.
@@ -10,6 +10,7 @@ clang_tidy.py BUILD_FOLDER [--analyze] [PART OF A PATH]
 import concurrent.futures
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -55,9 +56,9 @@ def proof_of(entry, checks, salt):
     files = {}
     closure(pathlib.Path(entry["file"]), files)
     digest = hashlib.sha256(salt)
-    digest.update(f"{checks}\0{entry['command']}".encode())
+    digest.update(f"{checks}\0{entry['command']}".replace(str(sources.ROOT), "").encode())
     for path in sorted(files):
-        digest.update(f"\0{path.name}\0{files[path]}".encode())
+        digest.update(f"\0{path.name}\0{files[path]}".replace(str(sources.ROOT), "").encode())
     return digest.hexdigest()
 
 
@@ -75,8 +76,9 @@ def main():
     part = arguments[1] if len(arguments) > 1 else ""
     version = subprocess.run([CLANG_TIDY, "--version"], capture_output=True, text=True, check=True).stdout
     salt = (version + (sources.ROOT / ".clang-tidy").read_text()).encode()
-    proofs = build / "clang-tidy"
-    proofs.mkdir(exist_ok=True)
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    proofs = cache / "once" / "clang-tidy"
+    proofs.mkdir(parents=True, exist_ok=True)
 
     database = json.loads((build / "compile_commands.json").read_text())
     entries = [entry for entry in database if any(s.startswith("src/") and part in s for s in sources_of(entry))]

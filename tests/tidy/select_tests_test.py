@@ -58,7 +58,7 @@ class SelectTests(unittest.TestCase):
 
     def test_a_changed_mutant_is_looked_for(self):
         chosen = names(select_tests.by_change(TESTS, ["tests/sim/mutants/hold_executes.patch"])[0])
-        self.assertLessEqual({"mutants_test.1", "mutants_test.2", "sim.mutants_apply"}, chosen)
+        self.assertLessEqual({"mutants_test", "sim.mutants_apply"}, chosen)
 
 
 if __name__ == "__main__":
