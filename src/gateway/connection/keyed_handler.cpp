@@ -114,8 +114,8 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   }
   bool whole = reader_.take_body_at_hand(policy.max_request_body);
   if (!whole && key && awaits_continue(policy)) {
-    const bool replayed = co_await replay_unread(request, *key, identity);
-    if (replayed) co_return;
+    const bool refused = co_await refuse_mismatch_unread(request, *key, identity);
+    if (refused) co_return;
   }
   const BodyBounds bounds = bounds_for(policy, key, identity);
   if (!whole) whole = co_await reader_.read_body(request, bounds);
