@@ -130,7 +130,12 @@ void UpstreamConnection::drop_head() {
 
 Task<BodyChunk> UpstreamConnection::next(Duration limit) {
   release_collected();
+  widen_for_more();
   return next_until(socket_.loop().now() + limit);
+}
+
+void UpstreamConnection::widen_for_more() {
+  if (buffer_.filled()) buffer_.widen(socket_.loop().windows());
 }
 
 std::optional<BodyChunk> UpstreamConnection::ready() {
@@ -173,13 +178,13 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
                                                                 CollectRoom* room, const Patience* patience) {
   collected_.clear();
   room_ = room;
-  const std::size_t most = limit + buffer_.capacity();
   const bool announced = head_.framing.kind == Framing::Kind::length;
-  const std::size_t length =
-      announced ? static_cast<std::size_t>(std::min<std::uint64_t>(head_.framing.length, most)) : 0;
   while (true) {
+    widen_for_more();
+    const std::size_t most = limit + buffer_.capacity();
     // Before anything is read: bytes that found no room would have nowhere to stay.
-    const std::size_t needed = announced ? length : collected_.size() + buffer_.capacity();
+    const std::size_t needed = announced ? static_cast<std::size_t>(std::min<std::uint64_t>(head_.framing.length, most))
+                                         : collected_.size() + buffer_.capacity();
     if (needed > collected_.capacity() || (room_ != nullptr && needed > room_taken_)) {
       const bool grown = co_await grow_collected(needed, most);
       if (!grown) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};

@@ -119,6 +119,8 @@ class UpstreamConnection final : public ResponseSource {
   friend class UpstreamPool;
 
   Duration left_until(std::chrono::nanoseconds deadline) const;
+  // Before the next read, when what was read before is not used any more.
+  void widen_for_more();
   Task<BodyChunk> next_until(std::chrono::nanoseconds deadline);
   Task<bool> grow_collected(std::size_t needed, std::size_t most);
   void release_collected();
