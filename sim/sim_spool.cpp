@@ -39,19 +39,19 @@ SpoolResult<std::unique_ptr<SpoolFile>> SimSpool::create(const std::string& /*di
   return std::make_unique<OpenFile>(*this);
 }
 
-void SimSpool::execute(OffloadJob& job) {
+void SimSpool::execute(SpoolJob& job) {
   job.execute();
   job.executed();
 }
 
-void SimSpool::add(OffloadJob& job) {
+void SimSpool::add(SpoolJob& job) {
   if (over_) return execute(job);
   const std::uint64_t number = ++added_;
   waiting_[number] = &job;
   world_.after(world_.draw.between(0ms, 50ms), [this, number] {
     const auto found = waiting_.find(number);
     if (found == waiting_.end()) return;
-    OffloadJob& due = *found->second;
+    SpoolJob& due = *found->second;
     waiting_.erase(found);
     execute(due);
   });

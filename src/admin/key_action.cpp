@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/route_label.hpp"
 #include "gateway/stream/stopped_stream.hpp"
 #include "store/claim_steps.hpp"
 
@@ -12,7 +13,8 @@ namespace {
 // The labels of records that are of a resource: the claim of a conditional write, and the mark that a life has ended.
 // No pattern of a route looks so; scopes of the claims API may begin so.
 bool is_of_a_resource(const KeyInfo& key) {
-  return key.route == "(resource)" || key.route == "(life)";
+  const std::string_view route = key.route ? route_in(*key.route) : std::string_view();
+  return route == "(resource)" || route == "(life)";
 }
 
 // As long again as it had from its claim on: the route's own time to live, or a little more.

@@ -19,6 +19,7 @@
 #include "core/json_text.hpp"
 #include "core/outcome.hpp"
 #include "core/reason.hpp"
+#include "core/route_label.hpp"
 
 namespace once::admin {
 
@@ -38,6 +39,14 @@ void append_text(std::string& out, std::string_view name, const std::optional<st
   } else {
     out.append("null");
   }
+}
+
+void append_labels(std::string& out, const std::optional<std::string>& label) {
+  const auto details = label ? details_in(*label) : std::nullopt;
+  append_text(out, "route", label ? std::optional(std::string(route_in(*label))) : std::nullopt);
+  append_text(out, "method", details ? std::optional(details->method) : std::nullopt);
+  append_text(out, "path", details ? std::optional(details->path) : std::nullopt);
+  append_text(out, "request_id", details ? std::optional(details->request_id) : std::nullopt);
 }
 
 void append_time(std::string& out, std::string_view name, std::optional<Time> time) {
@@ -103,7 +112,7 @@ Among among_named(std::string_view name) {
 // One parameter of a list. What was expected of it; empty: it is well.
 std::string set_parameter(ListRequest& list, std::string_view name, const std::string& value, Time now) {
   KeyFilter& filter = list.filter;
-  if (name == "tenant") {
+  if (name == "caller") {
     filter.tenant = value;
   } else if (name == "route") {
     filter.route = value;
@@ -127,7 +136,7 @@ std::string set_parameter(ListRequest& list, std::string_view name, const std::s
     if (!time) return "a time such as 2026-11-15T04:03:14Z";
     (name == "before" ? filter.started_before : filter.started_after) = *time;
   } else {
-    return "one of the parameters state, tenant, route, older_than, newer_than, before, after, limit and cursor";
+    return "one of the parameters state, caller, route, older_than, newer_than, before, after, limit and cursor";
   }
   return "";
 }
@@ -337,8 +346,8 @@ std::string version_of(const KeyInfo& key) {
 
 std::string key_json(const KeyInfo& key, Time now, std::string_view members, const OutcomeBytes& outcome) {
   std::string out = fmt::format(R"({{{}"id":"{}","state":"{}")", members, to_hex(key.id), name_of(key.state));
-  append_text(out, "tenant", key.tenant);
-  append_text(out, "route", key.route);
+  append_text(out, "caller", key.tenant);
+  append_labels(out, key.route);
   fmt::format_to(std::back_inserter(out), R"(,"attempt":{},"fence":{},"version":"{}")",
                  static_cast<std::uint32_t>(key.attempt), static_cast<std::uint64_t>(key.fence), version_of(key));
   append_time(out, "started_at", key.started_at);

@@ -31,7 +31,7 @@ std::string streams_json(const std::vector<StreamInfo>& streams) {
   out.begin('{').member("count", streams.size()).name("streams").begin('[');
   for (std::size_t i = 0; i < std::min(streams.size(), most_listed_streams); ++i) {
     const StreamInfo& stream = streams[i];
-    out.begin('{').member("id", to_hex(stream.id)).member("tenant", stream.labels.tenant);
+    out.begin('{').member("id", to_hex(stream.id)).member("caller", stream.labels.tenant);
     out.member("route", stream.labels.route).member("attempt", static_cast<std::uint32_t>(stream.attempt));
     out.member("since", rfc3339(stream.labels.since)).member("bytes", stream.bytes).member("readers", stream.readers);
     out.end('}');

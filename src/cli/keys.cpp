@@ -51,7 +51,7 @@ void add_filters(CLI::App& command, KeysOptions& options) {
       ->check([all](const std::string& state) {
         return std::ranges::find(states, state) != states.end() ? "" : "expected one of " + all;
       });
-  command.add_option("--tenant", options.tenant, "With this tenant, as shown in the list")->type_name("TENANT");
+  command.add_option("--caller", options.caller, "With this caller, as shown in the list")->type_name("CALLER");
   command.add_option("--route", options.route, "With this route, as in the configuration")->type_name("ROUTE");
   expect_age(
       *command.add_option("--older-than", options.older_than, "Claimed longer ago than this duration, such as 5m"));
@@ -93,7 +93,7 @@ void add_change_options(CLI::App& command, KeysOptions& options) {
   command.add_flag("--dry-run", options.dry_run, "With many keys: list them and change nothing");
   add_audit_options(command, options);
   command.footer(
-      std::string("Applies to one key by its ID, or to all keys that match --state, --tenant, --route and the times. "
+      std::string("Applies to one key by its ID, or to all keys that match --state, --caller, --route and the times. "
                   "Many keys are listed first. Each is changed only if it is still as listed.\n") +
       keys_exit_codes);
 }

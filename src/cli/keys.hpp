@@ -18,7 +18,7 @@ struct KeysOptions {
   bool json = false;
   // list, export, and actions on many
   std::string state;
-  std::string tenant;  // find: of the claims API
+  std::string caller;
   std::string route;
   std::string older_than;
   std::string newer_than;
@@ -33,6 +33,7 @@ struct KeysOptions {
   bool body = false;
   bool follow = false;
   // find
+  std::string tenant;  // of the claims API
   std::string method = "POST";
   std::string path;
   std::vector<std::string> headers;  // resolve: of the response

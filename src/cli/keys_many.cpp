@@ -184,7 +184,7 @@ int summary(const KeysOptions& options, std::string_view action, const Tally& ta
 }  // namespace
 
 bool has_filter(const KeysOptions& options) {
-  return !options.state.empty() || !options.tenant.empty() || !options.route.empty() || !options.older_than.empty() ||
+  return !options.state.empty() || !options.caller.empty() || !options.route.empty() || !options.older_than.empty() ||
          !options.newer_than.empty() || !options.before.empty() || !options.after.empty();
 }
 

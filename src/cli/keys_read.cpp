@@ -1,6 +1,8 @@
 // once keys list, export, show and find.
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
 #include <iostream>
 #include <set>
 
@@ -38,7 +40,7 @@ std::string percent_encoded(std::string_view text) {
 std::string list_path(const KeysOptions& options, unsigned limit, std::string_view cursor) {
   std::string path = fmt::format("/v1/keys?limit={}", limit);
   const std::pair<std::string_view, std::string_view> parameters[] = {
-      {"state", options.state},           {"tenant", options.tenant},
+      {"state", options.state},           {"caller", options.caller},
       {"route", options.route},           {"older_than", options.older_than},
       {"newer_than", options.newer_than}, {"before", options.before},
       {"after", options.after},           {"cursor", cursor}};
@@ -177,6 +179,7 @@ int list_keys(const KeysOptions& options) {
   } else if (keys.empty()) {
     print("no keys\n");
   } else {
+    std::ranges::sort(keys, std::greater(), [](const JsonTree& key) { return text_of(key, "started_at"); });
     print_table(keys);
   }
   if (!cursor.empty()) {

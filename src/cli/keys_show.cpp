@@ -29,6 +29,12 @@ std::string shown_body(const JsonTree& outcome) {
                 : "\nThe body is in chunks: once keys show ID --follow writes it.\n";
 }
 
+// "POST /orders/17"; a claim is of no request.
+std::string shown_request(const JsonTree& key) {
+  const std::string path = text_of(key, "path");
+  return path == "-" ? path : text_of(key, "method") + " " + path;
+}
+
 }  // namespace
 
 std::string plain(std::string text, std::string_view kept) {
@@ -56,15 +62,16 @@ std::string text_of(const JsonTree& key, std::string_view name) {
 }
 
 void print_table(const std::vector<JsonTree>& keys) {
-  static constexpr std::array<std::string_view, 7> titles = {"ID",    "STATE",   "TENANT",       "ROUTE",
-                                                             "TRIES", "STARTED", "OUTCOME BYTES"};
+  static constexpr std::array<std::string_view, 9> titles = {
+      "ID", "STATE", "CALLER", "ROUTE", "REQUEST", "TRIES", "STARTED", "OUTCOME BYTES", "REQUEST ID"};
   std::vector<std::array<std::string, titles.size()>> rows;
   rows.emplace_back();
   std::ranges::copy(titles, rows.front().begin());
   for (const JsonTree& key : keys) {
-    rows.push_back({text_of(key, "id").substr(0, short_id), shown_state(key), text_of(key, "tenant"),
-                    text_of(key, "route"), text_of(key, "attempt"), text_of(key, "started_at"),
-                    text_of(key, "outcome_bytes") + (text_of(key, "body") == "in_chunks" ? " + chunks" : "")});
+    rows.push_back({text_of(key, "id").substr(0, short_id), shown_state(key), text_of(key, "caller"),
+                    text_of(key, "route"), shown_request(key), text_of(key, "attempt"), text_of(key, "started_at"),
+                    text_of(key, "outcome_bytes") + (text_of(key, "body") == "in_chunks" ? " + chunks" : ""),
+                    text_of(key, "request_id")});
   }
   std::array<std::size_t, titles.size()> widths{};
   for (const auto& row : rows) {
@@ -80,9 +87,9 @@ void print_table(const std::vector<JsonTree>& keys) {
 }
 
 void print_key(const JsonTree& key) {
-  static constexpr std::array<std::string_view, 12> names = {"id",        "tenant",     "route",       "attempt",
-                                                             "fence",     "started_at", "lease_until", "expires_at",
-                                                             "forget_at", "body_kept",  "body",        "outcome_bytes"};
+  static constexpr std::array<std::string_view, 15> names = {
+      "id",         "caller",      "route",      "method",    "path",      "request_id", "attempt",      "fence",
+      "started_at", "lease_until", "expires_at", "forget_at", "body_kept", "body",       "outcome_bytes"};
   std::string out = fmt::format("{:<14} {}\n", "state", shown_state(key));
   for (const std::string_view name : names) out += fmt::format("{:<14} {}\n", name, text_of(key, name));
   if (const JsonTree* stream = key.find("stream"); stream != nullptr && stream->object() != nullptr) {

@@ -47,8 +47,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .faults = faults_,
               .errors_base = settings_.errors_base,
               .connections = 0,
-              .spool = &spool_,
-              .offload = &body_threads_} {
+              .spool = &spool_} {
   settings_.secret = {};  // the ids keep what they need of it
 }
 

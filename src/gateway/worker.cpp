@@ -121,8 +121,7 @@ ExchangePorts Worker::exchange_ports(ResponseMemory* memory) {
           .log = shared_.log,
           .errors_base = shared_.errors_base,
           .memory = memory,
-          .streams = &shared_.streams,
-          .offload = shared_.offload};
+          .streams = &shared_.streams};
 }
 
 Worker::~Worker() {

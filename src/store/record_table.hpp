@@ -48,7 +48,8 @@ class RecordTable {
 
   struct Node : Link {
     FlatIndex::Number number = 0;
-    std::uint32_t label = 0;  // the owner's own
+    std::uint32_t label = 0;                  // the owner's own
+    std::unique_ptr<const char[]> details{};  // the owner's own
     OperationId id;
     Record record;  // expires_at is Time::max() in a node that is not in use
   };

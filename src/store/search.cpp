@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
+#include "core/route_label.hpp"
 
 namespace once::store {
 
@@ -37,7 +38,7 @@ void KeyCounts::add(const KeyInfo& key, Time now) {
 
 bool fits(const KeyInfo& info, const KeyFilter& filter) {
   return (!filter.state || info.state == *filter.state) && (!filter.tenant || info.tenant == filter.tenant) &&
-         (!filter.route || info.route == filter.route) &&
+         (!filter.route || (info.route && route_in(*info.route) == *filter.route)) &&
          (!filter.started_before || info.started_at <= *filter.started_before) &&
          (!filter.started_after || info.started_at >= *filter.started_after);
 }

@@ -38,7 +38,7 @@ struct KeyInfo {
   Time expires_at{};
   Time forget_at{};
   std::uint64_t outcome_bytes = 0;
-  // nullopt: not known.
+  // The labels of the claim (Op). nullopt: not known.
   std::optional<std::string> tenant{};
   std::optional<std::string> route{};
 };
@@ -46,7 +46,7 @@ struct KeyInfo {
 struct KeyFilter {
   std::optional<State> state{};
   std::optional<std::string> tenant{};
-  std::optional<std::string> route{};
+  std::optional<std::string> route{};  // the pattern alone
   std::optional<Time> started_before{};
   std::optional<Time> started_after{};
 };

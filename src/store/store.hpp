@@ -78,8 +78,9 @@ struct Op {
   Fingerprint fingerprint{};  // claim
   ClaimTerms terms{};  // claim: all of it; renew: lease and owner; finish, resolve: ttl, the tombstone is the claim's
 
-  // claim: labels for operators. Other writes may repeat them, so that the store need not look them up. Views of data
-  // that outlives the op; never a raw key or a credential.
+  // claim: labels for operators: the caller, and the route with the request (core/route_label.hpp). Other writes may
+  // repeat them, so that the store need not look them up. Views of data that outlives the op; never a raw key or a
+  // credential.
   std::string_view tenant{};
   std::string_view route{};
 

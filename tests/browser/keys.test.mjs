@@ -163,7 +163,9 @@ describe("keys", {concurrency: false}, () => {
   test("more keys than a page holds are paged through", async (t) => {
     const {gateway} = shared;
     for (let i = 0; i < 60; i += 10) await Promise.all(Array.from({length: 10}, (_, j) => gateway.pay(`k${i + j}`, "/many")));
-    const page = await openKeys(t, gateway);
+    const page = await openKeys(t, gateway, {blank: true});
+    await page.route("**/v1/keys?*", (route) => route.continue({url: route.request().url().replace("limit=500", "limit=50")}));
+    await page.goto(`${gateway.admin}/#keys`);
     await rows(page).first().waitFor();
     const more = page.getByRole("button", {name: "More"});
     await more.waitFor();
@@ -178,6 +180,26 @@ describe("keys", {concurrency: false}, () => {
     await page.getByLabel("Age").selectOption("older_than=24h");
     await page.getByRole("button", {name: "Search"}).click();
     await page.getByText("No key matches these filters.").waitFor();
+  });
+
+  test("the newest keys come first, and the button of a column sorts by it", async (t) => {
+    const {gateway} = shared;
+    for (const name of ["b", "a", "c"]) assert.equal((await gateway.pay(`sorted-${name}`, `/sorted/${name}`, caller)).status, 201);
+    const page = await openKeys(t, gateway);
+    const paths = async () => (await page.locator('#keys-body td[data-label="Request"]').allTextContents()).filter((text) => text.includes("/sorted/"));
+    await rows(page).first().waitFor();
+    assert.deepEqual(await paths(), ["POST /sorted/c", "POST /sorted/a", "POST /sorted/b"]);
+    const request = page.locator('th[data-sort="request"]');
+    await request.getByRole("button").click();
+    assert.equal(await request.getAttribute("aria-sort"), "ascending");
+    assert.deepEqual(await paths(), ["POST /sorted/a", "POST /sorted/b", "POST /sorted/c"]);
+    await request.getByRole("button").click();
+    assert.equal(await request.getAttribute("aria-sort"), "descending");
+    assert.deepEqual(await paths(), ["POST /sorted/c", "POST /sorted/b", "POST /sorted/a"]);
+    assert.equal(await page.locator('th[data-sort="started"]').getAttribute("aria-sort"), null);
+    await rows(page).first().getByRole("button").click();
+    await page.locator("#key-dialog").waitFor();
+    assert.match(await page.locator("#key-dialog").textContent(), /RequestPOST \/.*Request id[0-9a-f]{32}Caller[0-9a-f]{16}/);
   });
 
   test("with the keyboard alone", async (t) => {
@@ -295,7 +317,7 @@ describe("keys", {concurrency: false}, () => {
     const page = await openKeys(t, gateway, {blank: true});
     await page.route("**/v1/keys?*", async (route) => {
       const answer = await (await route.fetch()).json();
-      for (const key of answer.keys) Object.assign(key, {route: hostile, tenant: hostile});
+      for (const key of answer.keys) Object.assign(key, {route: hostile, path: hostile, caller: hostile});
       await route.fulfill({json: answer});
     });
     await page.goto(`${gateway.admin}/#keys`);

@@ -16,13 +16,13 @@ class Many(Keys):
         """Keys whose outcome is unknown, and one that succeeded."""
         gateway, backend = self.stuck(keys=(SECRET_KEY, *(f"key-{i}" for i in range(self.COUNT - 1))))
         self.assertEqual(self.pay(gateway, key="fine").status, 201)
-        tenant = self.find(gateway)["tenant"]  # a store that is shared holds keys of other tests, too
-        return gateway, backend, tenant
+        caller = self.find(gateway)["caller"]  # a store that is shared holds keys of other tests, too
+        return gateway, backend, caller
 
-    def keys_of(self, gateway, tenant, state="unsettled"):
+    def keys_of(self, gateway, caller, state="unsettled"):
         keys, cursor = [], ""
         while cursor is not None:
-            page = self.get(gateway, f"/v1/keys?limit=5&state={state}&tenant={tenant}" + (f"&cursor={cursor}" if cursor else ""))
+            page = self.get(gateway, f"/v1/keys?limit=5&state={state}&caller={caller}" + (f"&cursor={cursor}" if cursor else ""))
             keys += page["keys"]
             cursor = page["next"]
         return {key["id"]: key for key in keys}
@@ -32,9 +32,9 @@ class Many(Keys):
             "keys": [{"id": key["id"], "version": key["version"]} for key in keys], "by": "ops", "reason": "a crash", **more})
 
     def test_many_are_released_at_once_and_what_changed_meanwhile_is_left_alone(self):
-        gateway, backend, tenant = self.crashed()
+        gateway, backend, caller = self.crashed()
         before = len(backend.requests)
-        keys = self.keys_of(gateway, tenant)
+        keys = self.keys_of(gateway, caller)
         self.assertEqual((len(keys), {key["state"] for key in keys.values()}), (self.COUNT, {"unknown"}))
         changed = self.find(gateway)
         self.assertEqual(self.act(gateway, "resolve", changed, state="succeeded", response={"status": 299})[0], 200)
@@ -71,7 +71,7 @@ class Many(Keys):
         thread.start()
         wait_until(lambda: len(backend.requests) == 2, what="the slow request to be at the backend")
         live, unknown = self.find(gateway, "slow"), self.find(gateway)
-        self.assertEqual(set(self.keys_of(gateway, unknown["tenant"])), {unknown["id"]}, "an owner at work is not unsettled")
+        self.assertEqual(set(self.keys_of(gateway, unknown["caller"])), {unknown["id"]}, "an owner at work is not unsettled")
         status, answer = self.bulk(gateway, "resolve", [live, unknown], state="failed")
         self.assertEqual((status, answer["done"], answer["refused"]), (200, 1, 1), answer)
         go.set()
@@ -102,17 +102,17 @@ class Many(Keys):
         go.set()
         thread.join()
         gateway = self.gateway(backend, *options)
-        tenant = self.find(gateway)["tenant"]
-        self.assertEqual([key["state"] for key in self.keys_of(gateway, tenant).values()], ["started", "unknown"])
-        self.assertEqual(len(self.keys_of(gateway, tenant, "lapsed")), 1)
-        out = self.cli(gateway, "resolve", "--failed", "--tenant", tenant, "--yes")
+        caller = self.find(gateway)["caller"]
+        self.assertEqual([key["state"] for key in self.keys_of(gateway, caller).values()], ["started", "unknown"])
+        self.assertEqual(len(self.keys_of(gateway, caller, "lapsed")), 1)
+        out = self.cli(gateway, "resolve", "--failed", "--caller", caller, "--yes")
         self.assertEqual((out.returncode, "2 keys: 1 lapsed, 1 unknown" in out.stdout, "resolved 2 keys" in out.stdout),
                          (0, True, True), out.stdout + out.stderr)
-        self.assertEqual({key["state"] for key in self.keys_of(gateway, tenant, "failed").values()}, {"failed"})
+        self.assertEqual({key["state"] for key in self.keys_of(gateway, caller, "failed").values()}, {"failed"})
 
     def test_mistakes_are_told_and_nothing_is_done_without_an_audit(self):
-        gateway, _, tenant = self.crashed()
-        keys = list(self.keys_of(gateway, tenant).values())
+        gateway, _, caller = self.crashed()
+        keys = list(self.keys_of(gateway, caller).values())
         for body in ({}, {"keys": []}, {"keys": [{"id": keys[0]["id"]}]}, {"keys": keys * 20}, {"keys": [keys[0], keys[0]]}):
             status, problem = self.admin(gateway, "POST", "/v1/keys/release", body)
             self.assertEqual((status, problem["code"]), (400, "parameter-invalid"), body)
@@ -124,20 +124,20 @@ class Many(Keys):
         self.audit.mkdir()  # nobody writes to a folder
         status, problem = self.bulk(gateway, "release", keys)
         self.assertEqual((status, "Nothing was changed" in problem["detail"]), (503, True), problem)
-        self.assertEqual(len(self.keys_of(gateway, tenant)), self.COUNT)
+        self.assertEqual(len(self.keys_of(gateway, caller)), self.COUNT)
 
     def test_the_command_line_shows_first_and_changes_only_what_it_showed(self):
-        gateway, backend, tenant = self.crashed()
+        gateway, backend, caller = self.crashed()
         before = len(backend.requests)
-        chosen = ("--state", "unknown", "--route", "/**", "--tenant", tenant)
+        chosen = ("--state", "unknown", "--route", "/**", "--caller", caller)
         for more in ((), ("--dry-run",)):
             out = self.cli(gateway, "release", *chosen, *more)
             self.assertEqual((out.returncode, "--yes" in out.stderr), (0, False) if more else (2, True), out.stderr)
             self.assertIn(f"{self.COUNT} keys: {self.COUNT} unknown\n", out.stdout)
             self.assertIn(self.find(gateway)["id"][:16], out.stdout)
         listed = json.loads(self.cli(gateway, "release", *chosen, "--dry-run", "--json").stdout)["keys"]
-        self.assertEqual({key["id"] for key in listed}, set(self.keys_of(gateway, tenant)))
-        self.assertEqual(len(self.keys_of(gateway, tenant)), self.COUNT, "nothing was changed")
+        self.assertEqual({key["id"] for key in listed}, set(self.keys_of(gateway, caller)))
+        self.assertEqual(len(self.keys_of(gateway, caller)), self.COUNT, "nothing was changed")
         started = sorted(key["started_at"] for key in listed)
         for times, count in ((("--before", started[0]), 1), (("--after", started[-1]), 1), (("--before", "2001-01-01T00:00Z"), 0)):
             fitting = json.loads(self.cli(gateway, "list", *chosen, *times, "--json").stdout)["keys"]
@@ -150,7 +150,7 @@ class Many(Keys):
         self.assertEqual(len(backend.requests), before)
         out = self.cli(gateway, "release", *chosen, "--yes")
         self.assertEqual((out.returncode, out.stdout), (0, "no keys\n"))
-        out = self.cli(gateway, "forget", "--state", "succeeded", "--tenant", tenant, "--yes", "--json")
+        out = self.cli(gateway, "forget", "--state", "succeeded", "--caller", caller, "--yes", "--json")
         answer = json.loads(out.stdout)
         self.assertEqual((out.returncode, answer["done"], len(answer["keys"])), (0, self.COUNT + 1, self.COUNT + 1), out.stderr)
         last = json.loads(self.audit.read_text().splitlines()[0])
@@ -160,12 +160,12 @@ class Many(Keys):
     def test_more_keys_than_one_request_takes(self):
         count = 230
         gateway, _ = self.stuck("journal.sync=never", keys=(SECRET_KEY, *(f"key-{i}" for i in range(count - 1))))
-        tenant = self.find(gateway)["tenant"]
-        out = self.cli(gateway, "release", "--tenant", tenant, "--yes", "--json")
+        caller = self.find(gateway)["caller"]
+        out = self.cli(gateway, "release", "--caller", caller, "--yes", "--json")
         answer = json.loads(out.stdout)
         self.assertEqual((out.returncode, answer["done"], len(answer["keys"])), (0, count, count), out.stderr)
         self.assertEqual([key for key in answer["keys"] if "detail" in key], [], "only what is not done has one")
-        self.assertEqual(self.keys_of(gateway, tenant), {})
+        self.assertEqual(self.keys_of(gateway, caller), {})
 
     def test_what_no_answer_tells_of_is_not_taken_for_done(self):
         key = {"id": "ab" * 32, "version": "v", "state": "unknown", "live": False, "attempt": 1}

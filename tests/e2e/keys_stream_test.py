@@ -61,7 +61,7 @@ class Operators(EndToEnd):
         [listed] = self.streams(gateway)
         self.assertEqual((listed["route"], listed["attempt"], listed["bytes"], listed["readers"]), ("/**", 1, len(reader.body), 2))
         key = self.show(gateway, listed["id"])
-        self.assertEqual((key["state"], key["tenant"], key["body"]), ("started", listed["tenant"], None))
+        self.assertEqual((key["state"], key["caller"], key["body"]), ("started", listed["caller"], None))
         self.assertEqual(key["stream"], {"state": "streaming", "chunks": 2, "bytes": len(reader.body), "readers": 2})
         self.assertIn("\nstream         streaming\n", self.keys(gateway, "show", listed["id"]).stdout)
         # With an older version nothing is done, and what does not stop a stream is refused.
@@ -161,7 +161,7 @@ class Operators(EndToEnd):
         out = self.keys(gateway, "stop", listed["id"], "--yes")
         self.assertEqual((out.returncode, out.stdout), (3, ""))
         self.assertIn("was stopped before", out.stderr)
-        self.assertRegex(self.keys(gateway, "list").stdout, rf"{listed['id'][:16]}  succeeded .* \d+ \+ chunks\n")
+        self.assertRegex(self.keys(gateway, "list").stdout, rf"{listed['id'][:16]}  succeeded .* \d+ \+ chunks +[0-9a-f]{{32}}\n")
         self.script.tell(event(1), None)
 
 

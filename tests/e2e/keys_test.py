@@ -84,11 +84,31 @@ class Keys(EndToEnd):
 
 
 class Settling(Keys):
+    def test_a_key_and_the_log_name_the_request_of_the_latest_attempt(self):
+        gateway, backend = self.stuck()
+        found = self.find(gateway)
+        sent = backend.requests[0].get("X-Request-Id")
+        self.assertEqual((found["route"], found["method"], found["path"], found["request_id"]), ("/**", "POST", "/payments", sent))
+        line, = [line for line in gateway.log_lines() if line["message"] == "outcome unknown"]
+        self.assertEqual((line["level"], line["request"], line["operation"], line["method"], line["route"]),
+                         ("warn", sent, found["id"][:16], "POST", "/**"))
+        shown = self.cli(gateway, "show", found["id"]).stdout
+        self.assertRegex(shown, rf"caller +[0-9a-f]{{16}}\nroute +/\*\*\nmethod +POST\npath +/payments\nrequest_id +{sent}\n")
+        self.assertRegex(self.cli(gateway, "list").stdout, rf"CALLER +ROUTE +REQUEST .* REQUEST ID\n(.*\n)*.* POST /payments .* {sent}\n")
+        self.assertIn(f'"request_id":"{sent}"', self.cli(gateway, "export").stdout)
+        self.assertEqual(self.act(gateway, "release", found)[0], 200)
+        fields = [("Authorization", "Bearer alice"), ("X-Request-Id", "the-retry")]
+        self.assertEqual(gateway.ask("POST", "/payments?card=4242", fields=fields, key=SECRET_KEY, body=BODY).status, 201)
+        again = self.find(gateway)
+        self.assertEqual((again["path"], again["request_id"]), ("/payments", "the-retry"), "without the query")
+        self.assertEqual(gateway.ask("POST", "/payments?card=4242", fields=fields[:1], key=SECRET_KEY, body=BODY).status, 201)
+        self.assertEqual(self.find(gateway), again, "a replay is no attempt")
+
     def test_a_stuck_key_is_found_and_resolved_and_the_retry_gets_that_response(self):
         gateway, backend = self.stuck()
         found = self.find(gateway)
         self.assertEqual((found["state"], found["live"], found["route"], found["attempt"]), ("unknown", False, "/**", 1))
-        listed = self.get(gateway, f"/v1/keys?state=unknown&tenant={found['tenant']}")["keys"]
+        listed = self.get(gateway, f"/v1/keys?state=unknown&caller={found['caller']}")["keys"]
         self.assertEqual(listed, [found])
         self.assertEqual(self.get(gateway, f"/v1/keys/{found['id'][:16]}"), found)
         binary = bytes(range(256))
@@ -257,7 +277,7 @@ class Settling(Keys):
         gateway = self.gateway(backend, "defaults.on_unknown=hold", f"data_dir={data}")
         self.assertEqual(self.pay(gateway).status, 299)
         again = self.find(gateway)
-        self.assertEqual((again["tenant"], again["route"]), (found["tenant"], "/**"), "labels are in the journal")
+        self.assertEqual((again["caller"], again["route"]), (found["caller"], "/**"), "labels are in the journal")
         self.assertEqual(self.pay(gateway, key="to-be-resolved").get("Idempotency-Status"), "executed")
 
     def test_a_pipe_is_no_audit_log(self):
@@ -338,8 +358,8 @@ class Listing(Keys):
         with gateway.connect() as client:
             for i in range(self.COUNT):
                 client.ask("POST", "/payments", fields=[("Authorization", "Bearer alice")], key=f"key-{i}", body=b"{}")
-        tenant = self.find(gateway, "key-0")["tenant"]
-        self.assertEqual(len({self.find(gateway, f"key-{i}")["tenant"] for i in (1, 99, self.COUNT - 1)} | {tenant}), 1)
+        caller = self.find(gateway, "key-0")["caller"]
+        self.assertEqual(len({self.find(gateway, f"key-{i}")["caller"] for i in (1, 99, self.COUNT - 1)} | {caller}), 1)
         over = threading.Event()
 
         def traffic():
@@ -355,7 +375,7 @@ class Listing(Keys):
         cursor = ""
         try:
             while cursor is not None:
-                query = f"/v1/keys?limit=300&tenant={tenant}" + (f"&cursor={cursor}" if cursor else "")
+                query = f"/v1/keys?limit=300&caller={caller}" + (f"&cursor={cursor}" if cursor else "")
                 page = self.get(gateway, query)
                 self.assertLessEqual(len(page["keys"]), 300)
                 seen += [key["id"] for key in page["keys"]]
@@ -368,10 +388,10 @@ class Listing(Keys):
             self.assertEqual(len(seen), self.COUNT)
         name = 'once_keys{state="succeeded"}'
         wait_until(lambda: gateway.metrics().get(name, 0) >= self.COUNT, what="the keys to be counted")
-        out = self.cli(gateway, "list", "--all", "--json", "--tenant", tenant)
+        out = self.cli(gateway, "list", "--all", "--json", "--caller", caller)
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertEqual({key["id"] for key in json.loads(out.stdout)["keys"]}, set(seen))
-        out = self.cli(gateway, "export", "--tenant", tenant)
+        out = self.cli(gateway, "export", "--caller", caller)
         self.assertEqual(len({json.loads(line)["id"] for line in out.stdout.splitlines()}), self.COUNT)
 
     @unittest.skipUnless(STORE.startswith(("postgres", "mysql", "redis")), "connections are those to a server")

@@ -107,6 +107,28 @@ TEST_F(MemoryStoreTest, the_bound_holds_under_ten_times_its_load) {
   EXPECT_FALSE(knows(store, recent.front().id));
 }
 
+TEST_F(MemoryStoreTest, what_is_of_one_request_is_counted_and_goes_with_its_record) {
+  MemoryStore store(clock_, {.max_bytes = 64 << 10});
+  const Claimed who = somebody();
+  const std::string request(100, 'r');
+  Op claim{.verb = Verb::claim, .id = who.id, .nonce = who.nonce, .terms = {.ttl = ttl}, .route = "/a"};
+  ASSERT_EQ(run(store, claim).verdict, Verdict::execute);
+  const std::size_t before = store.stats().bytes;
+  ASSERT_EQ(run(store, {.verb = Verb::finish, .id = who.id, .nonce = who.nonce, .final_state = State::failed}).status,
+            OpStatus::done);
+  const std::string label = "/a\t" + request;
+  claim.route = label;
+  claim.nonce = somebody().nonce;
+  ASSERT_EQ(run(store, claim).verdict, Verdict::execute);
+  EXPECT_GT(store.stats().bytes, before + request.size());
+  EXPECT_LT(store.stats().bytes, before + request.size() + 20) << "the route is stored once";
+  ASSERT_EQ(run(store, {.verb = Verb::finish, .id = who.id, .nonce = claim.nonce, .final_state = State::failed}).status,
+            OpStatus::done);
+  ASSERT_EQ(run(store, {.verb = Verb::forget, .id = who.id, .nonce = claim.nonce, .seen_state = State::failed}).status,
+            OpStatus::done);
+  EXPECT_EQ(store.stats().bytes, 0U);
+}
+
 TEST_F(MemoryStoreTest, what_was_replayed_lately_stays_longer) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
   const Claimed used = somebody();

@@ -95,6 +95,8 @@ TEST_F(PostgresSchema, the_schema_of_the_revision_before_gets_what_is_new_and_ke
   EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 5 to 6");
   EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|6");
   EXPECT_EQ(sql("SELECT count(*) FROM once_operations WHERE chunks_fence = 0"), "1");
+  EXPECT_EQ(sql("SELECT 'fillfactor=85' = ANY (reloptions) FROM pg_class WHERE oid = 'once_operations'::regclass"),
+            "t");
   EXPECT_EQ(sql("SELECT once_sweep()"), "0");
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
@@ -279,7 +281,7 @@ class PostgresManyKeys : public PostgresSchema {
         "INSERT INTO once_operations (id, state, attempt, fence, fingerprint, nonce, started_at, lease_until, "
         "expires_at, sweep_at, ttl, tenant, route, outcome) SELECT sha256(n::text::bytea), 1, 1, 1, '\\x01', "
         "'\\x01', now(), now(), now() + '1 h', now() + '1 h', '1 h', 'acme', '/', "
-        "convert_to(repeat('x', 600), 'UTF8') FROM generate_series(1, {}) AS n",
+        "convert_to(repeat('x', 1400), 'UTF8') FROM generate_series(1, {}) AS n",
         rows));
     sql_("ANALYZE once_operations");
   }

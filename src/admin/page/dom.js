@@ -1,4 +1,4 @@
-// Elements made from data. Text goes in as text and never as markup, whatever a route or a tenant is called.
+// Elements made from data. Text goes in as text and never as markup, whatever a route or a caller is called.
 
 export const byId = (id) => document.getElementById(id);
 

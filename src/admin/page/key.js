@@ -1,14 +1,15 @@
 // One key: what is known of it, its recorded answer on demand, and what can be done with it.
 import {actionsFor, startAction} from "/actions.js";
 import {request} from "/api.js";
-import {badge, updateRow} from "/keys.js";
+import {badge, requestOf, updateRow} from "/keys.js";
 import {announce, byId, bytes, el, number, say, when} from "/dom.js";
 
 const bodyWords = {in_record: "yes", in_chunks: "yes, in chunks", not_kept: "no"};
 
 function facts(key) {
   const pairs = [
-    ["State", badge(key)], ["Route", key.route || "–"], ["Tenant", key.tenant || "–"], ["Attempt", number(key.attempt)], ["Fence", number(key.fence)],
+    ["State", badge(key)], ["Route", key.route || "–"], ["Request", requestOf(key)], ["Request id", key.request_id || "–"], ["Caller", key.caller || "–"],
+    ["Attempt", number(key.attempt)], ["Fence", number(key.fence)],
     ["Started", when(key.started_at)], ["Owner", key.live ? "running" : "none"], ["Lease until", when(key.lease_until)],
     ["Expires", when(key.expires_at)], ["Forgotten", when(key.forget_at)],
     ["Recorded response", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ...(key.state === "succeeded" ? [["Body kept", bodyWords[key.body] ?? "–"]] : []),

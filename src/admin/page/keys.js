@@ -4,11 +4,13 @@ import {openKey} from "/key.js";
 import {request} from "/api.js";
 import {byId, bytes, el, number, say, when} from "/dom.js";
 
-const pageSize = 50;
+// Lists come in no order: the newest keys are first among those that were loaded.
+const pageSize = 500;
 // A page may be empty and still have a next one; this many are asked for before the button is offered again.
 const mostPagesAtOnce = 20;
 let next = null;
-let shown = 0;
+let keys = [];
+let order = {by: "started", down: true};
 let loaded = false;
 let current = 0;  // which search it is: answers to an earlier one are dropped
 
@@ -19,11 +21,35 @@ export function badge(key) {
   return el("span", {class: "badge", "data-state": lapsed ? "lapsed" : key.state}, lapsed ? "Started, owner gone" : stateNames[key.state] ?? key.state);
 }
 
+export const requestOf = (key) => (key.path ? `${key.method} ${key.path}` : "–");
+
+const sortValues = {
+  id: (key) => key.id, state: (key) => key.state, route: (key) => key.route ?? "", request: (key) => key.path ?? "", caller: (key) => key.caller ?? "",
+  attempt: (key) => key.attempt, started: (key) => Date.parse(key.started_at), expires: (key) => (key.expires_at ? Date.parse(key.expires_at) : Infinity),
+  stored: (key) => key.outcome_bytes,
+};
+
+function draw() {
+  const value = sortValues[order.by];
+  const compare = (a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
+  keys.sort((a, b) => (order.down ? compare(b, a) : compare(a, b)));
+  byId("keys-body").replaceChildren(...keys.map(row));
+  for (const head of document.querySelectorAll("#keys-table [data-sort]")) {
+    if (head.dataset.sort === order.by) head.setAttribute("aria-sort", order.down ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  }
+}
+
+function sortBy(by) {
+  order = {by, down: order.by === by ? !order.down : by === "started"};
+  draw();
+}
+
 function row(key) {
   const cell = (name, content, more = {}) => el("td", {"data-label": name, ...more}, content);
   const open = el("button", {type: "button", class: "id", title: key.id, onclick: () => openKey(key.id)}, key.id.slice(0, 16));
   return el("tr", {"data-id": key.id}, el("th", {scope: "row"}, open), cell("State", badge(key)),
-    cell("Route", key.route || "–", {class: "wrap"}), cell("Tenant", key.tenant || "–", {class: "wrap"}),
+    cell("Route", key.route || "–", {class: "wrap"}), cell("Request", requestOf(key), {class: "wrap"}), cell("Caller", key.caller || "–", {class: "wrap"}),
     cell("Attempt", number(key.attempt), {class: "n"}), cell("Started", when(key.started_at)), cell("Expires", when(key.expires_at)),
     cell("Stored", key.outcome_bytes ? bytes(key.outcome_bytes) + (key.body === "in_chunks" ? " + chunks" : "") : "–", {class: "n"}));
 }
@@ -31,7 +57,7 @@ function row(key) {
 function query(cursor, limit = pageSize) {
   const parameters = new URLSearchParams({limit: String(limit)});
   const filters = new FormData(byId("filters"));
-  for (const name of ["state", "tenant", "route"]) {
+  for (const name of ["state", "caller", "route"]) {
     const value = filters.get(name).trim();
     if (value) parameters.set(name, value);
   }
@@ -43,7 +69,6 @@ function query(cursor, limit = pageSize) {
 
 async function load({from}) {
   const search = from === null ? ++current : current;
-  const body = byId("keys-body");
   const more = byId("keys-more");
   say(byId("keys-error"), "");
   more.disabled = true;
@@ -57,12 +82,8 @@ async function load({from}) {
       cursor = answer.next;
       if (cursor === null) break;
     }
-    if (from === null) {
-      body.replaceChildren();
-      shown = 0;
-    }
-    body.append(...found.map(row));
-    shown += found.length;
+    keys = from === null ? found : [...keys, ...found];
+    draw();
     next = cursor;
     loaded = true;
   } catch (problem) {
@@ -70,17 +91,18 @@ async function load({from}) {
   }
   more.disabled = false;
   more.hidden = next === null;
-  byId("keys-table").hidden = shown === 0;
-  byId("keys-empty").hidden = shown !== 0;
+  byId("keys-table").hidden = keys.length === 0;
+  byId("keys-empty").hidden = keys.length !== 0;
   const none = next === null ? "No key matches these filters." : "No match so far, and there are more keys.";
   say(byId("keys-empty"), loaded ? none : "");
-  say(byId("keys-count"), shown === 0 ? "" : `${number(shown)} ${shown === 1 ? "key" : "keys"}${next === null ? "" : ", and there are more"}`);
+  say(byId("keys-count"), keys.length === 0 ? "" : `${number(keys.length)} ${keys.length === 1 ? "key" : "keys"}${next === null ? "" : ", and there are more"}`);
 }
 
 // The row of a key as it is now, or gone.
 export function updateRow(id, key) {
   const old = [...byId("keys-body").children].find((each) => each.dataset.id === id);
   if (!old) return;
+  keys = keys.flatMap((each) => (each.id !== id ? [each] : key ? [key] : []));
   if (key) old.replaceWith(row(key));
   else old.remove();
 }
@@ -125,6 +147,7 @@ export function startKeys() {
     event.preventDefault();
     load({from: null});
   });
+  for (const head of document.querySelectorAll("#keys-table [data-sort]")) head.firstElementChild.addEventListener("click", () => sortBy(head.dataset.sort));
   for (const id of ["f-state", "f-age"]) byId(id).addEventListener("change", () => load({from: null}));
   byId("keys-more").addEventListener("click", () => load({from: next}));
   byId("bulk-open").addEventListener("click", () => startBulk(query, () => load({from: null})));

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
+#include "core/route_label.hpp"
 #include "gateway/exchange/life.hpp"
 #include "http/trace_context.hpp"
 #include "store/search.hpp"
@@ -54,7 +55,9 @@ Exchange::Exchange(const ExchangePorts& ports)
       owner_(owner_wait_ports(ports)) {}
 
 void Exchange::release_memory() {
-  for (std::string* scratch : {&for_backend_, &stored_fields_, &unstored_fields_}) std::string().swap(*scratch);
+  for (std::string* scratch : {&label_, &for_backend_, &stored_fields_, &unstored_fields_}) {
+    std::string().swap(*scratch);
+  }
 }
 
 Answers Exchange::answers() {
@@ -133,7 +136,11 @@ Task<void> Exchange::claim() {
   op_.fingerprint = request_->fingerprint;
   op_.terms = terms_of(request_->policy);
   op_.tenant = request_->tenant;
-  op_.route = request_->route;
+  write_route_label(label_, {.route = request_->route,
+                             .method = request_->head.method_text,
+                             .path = request_->head.path,
+                             .request_id = request_->request_id});
+  op_.route = label_;
   op_.outcome.reset();
   claimed_ = {.asked = ports_.clock.now()};
   if (request_->life) co_await forget_past_life(claimant_, *request_->life, op_);
@@ -177,6 +184,15 @@ void Exchange::log_refusal() const {
   ports_.log.error(
       "claim failed",
       {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
+}
+
+// Retries are refused, wait, or execute again: somebody has to know of it before a client asks.
+void Exchange::log_unknown() const {
+  ports_.log.warn("outcome unknown", {{"request", request_->request_id},
+                                      {"operation", to_hex(prefix_of(op_.id))},
+                                      {"method", request_->head.method_text},
+                                      {"route", request_->route},
+                                      {"trace", http::trace_id(request_->head)}});
 }
 
 Task<Exchange::Waited> Exchange::wait_for_owner() {
@@ -367,7 +383,10 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   limit_to_life(op_);
   // A claim that is handed over has no chunks.
   co_await claimant_.end(op_, request_->policy.lease, kept == BodyKept::in_chunks ? nullptr : &work_);
-  if (op_.status == OpStatus::done) count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
+  if (op_.status == OpStatus::done) {
+    count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
+    if (settled_ == ClaimEnd::unknown) log_unknown();
+  }
   if (op_.status == OpStatus::failed) {
     count(ClaimEnd::unrecorded);
     ports_.log.error("outcome not recorded", {{"request", request_->request_id},

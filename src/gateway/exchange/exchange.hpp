@@ -69,9 +69,8 @@ class Exchange {
   Task<void> look_up(const KeyedRequest& request, Reply& reply);
   // Ends a response that is streaming, where it is.
   Task<void> stop(const KeyedRequest& request, Reply& reply);
-  // Whether it is certainly another request than the one whose response is recorded, by what its head says of the body
-  // that is still to come. Fills in the reply only then.
-  Task<bool> mismatches_unread(const KeyedRequest& request, Reply& reply);
+  // False: no response is recorded for it that could be replayed, and the reply is not filled in.
+  Task<bool> replay_recorded(const KeyedRequest& request, Reply& reply);
   // Gives that space back.
   void release_memory();
 
@@ -133,6 +132,7 @@ class Exchange {
   Task<void> leave_work();
 
   void log_refusal() const;
+  void log_unknown() const;
   void count(ClaimEnd settled) {
     request_->counts.outcomes[static_cast<std::size_t>(settled)].add();
     settled_ = settled;
@@ -167,6 +167,7 @@ class Exchange {
   Attempt attempt_{};
   std::optional<ClaimEnd> settled_;
   OwnerWait owner_;
+  std::string label_;            // of the claim: route and request, for people
   std::string for_backend_;      // fields that Once adds to the request
   std::string stored_fields_;    // of the response, part of the outcome
   std::string unstored_fields_;  // of the response, for this client alone

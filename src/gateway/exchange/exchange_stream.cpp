@@ -110,7 +110,8 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   split_response_fields(*answer.head);
   if (said_.ttl) op_.terms.ttl = *said_.ttl;
   const OutcomeBytes head = encode_answer(answer);
-  StreamLabels labels{.tenant = std::string(op_.tenant), .route = std::string(op_.route), .since = ports_.clock.now()};
+  StreamLabels labels{
+      .tenant = std::string(op_.tenant), .route = std::string(request_->route), .since = ports_.clock.now()};
   const StreamOrigin origin{
       .id = op_.id, .nonce = op_.nonce, .attempt = attempt_, .fingerprint = request_->fingerprint};
   const std::shared_ptr<LiveStream> live = ports_.streams->make(origin, std::move(labels));
@@ -354,17 +355,7 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonc
     if (read.status != OpStatus::done || read.chunks.empty()) break;
     if (read.record->nonce != nonce) co_return 0;  // the next attempt has other events
     if (request_->presence != nullptr && request_->presence->has_left()) break;
-    const auto scan = [&finder, &read] {
-      for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
-      return finder.offset();
-    };
-    // Whoever resumes a long stream holds up nobody else.
-    if (ports_.offload == nullptr || read.chunk == 1) {
-      scan();
-    } else {
-      OffloadCall call(*ports_.offload, ports_.home, scan);
-      co_await call;
-    }
+    for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
     read.chunk += static_cast<std::uint32_t>(read.chunks.size());
   }
   co_return finder.offset().value_or(0);

@@ -1,6 +1,20 @@
 #include "store/memory/labels.hpp"
 
+#include <algorithm>
+
 namespace once::memory {
+
+RequestText request_text(std::string_view request) {
+  if (request.empty()) return nullptr;
+  auto text = std::make_unique<char[]>(request.size() + 1);
+  std::ranges::copy(request, text.get());
+  return text;
+}
+
+std::size_t cost_of(std::string_view request) {
+  constexpr std::size_t overhead = 9;  // the allocator's, and the zero at the end
+  return request.empty() ? 0 : request.size() + overhead;
+}
 
 Labels::Key Labels::key_of(std::string_view tenant, std::string_view route) {
   wanted_.assign(tenant).append(route);

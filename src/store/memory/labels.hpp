@@ -1,9 +1,11 @@
-// Tenant and route of records. Each pair is stored once. Not thread-safe.
+// Tenant and route of records. Each pair is stored once: what is of one request (core/route_label.hpp) is kept by its
+// record, as RequestText. Not thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +15,12 @@
 #include "base/layers.hpp"
 
 namespace once::memory {
+
+// Null: there is none.
+using RequestText = std::unique_ptr<const char[]>;
+RequestText request_text(std::string_view request);
+// Of its text, with what the allocator adds.
+std::size_t cost_of(std::string_view request);
 
 class Labels {
  public:

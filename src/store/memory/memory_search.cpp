@@ -22,7 +22,8 @@ std::size_t MemoryShard::visit(std::size_t at, std::size_t most, Time now, const
     KeyInfo info = info_of(node.id, node.record, now);
     const Labels::Pair labels = labels_.of(node.label);
     if (!labels.tenant.empty()) info.tenant = labels.tenant;
-    if (!labels.route.empty()) info.route = labels.route;
+    if (!labels.route.empty() || node.details != nullptr) info.route = labels.route;
+    if (node.details != nullptr) info.route->append("\t").append(node.details.get());
     if (!take(std::move(info))) return at + 1;
   }
   return at < table_.size() ? at : npos;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "core/route_label.hpp"
 #include "store/verbs.hpp"
 
 namespace once::memory {
@@ -67,7 +68,9 @@ void MemoryShard::claim(Op& op, Time now) {
     return;
   }
   if (node == nullptr) {
-    if (!make_room(RecordTable::node_bytes + labels_.cost(op.tenant, op.route), nullptr, now)) {
+    const auto [route, request] = parts_of(op.route);
+    const std::size_t labels = labels_.cost(op.tenant, route) + cost_of(request);
+    if (!make_room(RecordTable::node_bytes + labels, nullptr, now)) {
       ++stats_.refused;
       return answer_failed(op, StoreFault::full, "memory store full: every record is a live claim");
     }
@@ -77,8 +80,7 @@ void MemoryShard::claim(Op& op, Time now) {
   record.fence = Fence{++last_fence_};
   if (never_lapses(op)) record.lease_until = Time::max();
   op.record = record;
-  const std::uint32_t label = labels_.take(op.tenant, op.route);
-  labels_.give_back(std::exchange(node->label, label));
+  set_labels(*node, op.tenant, op.route);
   write(*node, std::move(record));
 }
 
@@ -190,8 +192,17 @@ void MemoryShard::write(Node& node, Record&& record) {
   file(node);
 }
 
+void MemoryShard::set_labels(Node& node, std::string_view tenant, std::string_view route_label) {
+  const auto [route, request] = parts_of(route_label);
+  const std::uint32_t label = labels_.take(tenant, route);
+  labels_.give_back(std::exchange(node.label, label));
+  if (node.details != nullptr) details_bytes_ -= cost_of(node.details.get());
+  node.details = request_text(request);
+  details_bytes_ += cost_of(request);
+}
+
 void MemoryShard::remove(Node& node) {
-  labels_.give_back(std::exchange(node.label, 0));
+  set_labels(node, {}, {});
   chunks_.record_changed(node.id, nullptr);
   table_.remove(node);
 }

@@ -50,8 +50,9 @@ class alignas(64) MemoryShard {
   // Null if there is no record, or it is forgotten. Turns an expired record into a tombstone, or removes it.
   Node* find(const OperationId& id, Time now);
   void write(Node& node, Record&& record);
+  void set_labels(Node& node, std::string_view tenant, std::string_view route_label);
   void remove(Node& node);
-  std::size_t bytes() const { return table_.bytes() + labels_.bytes() + chunks_.bytes(); }
+  std::size_t bytes() const { return table_.bytes() + labels_.bytes() + details_bytes_ + chunks_.bytes(); }
   // Moves it to the most recent end of the list for its state.
   void file(Node& node);
   // Whether the claim's lease lasts until the process ends.
@@ -71,7 +72,8 @@ class alignas(64) MemoryShard {
 
   mutable std::mutex mutex_;
   RecordTable table_;
-  Labels labels_;         // of its nodes
+  Labels labels_;  // of its nodes
+  std::size_t details_bytes_ = 0;
   ChunkLists chunks_;     // of its nodes
   Link claims_;           // started, for as long as the process lives
   Link leased_;           // started, with a lease that can lapse; least recently renewed first

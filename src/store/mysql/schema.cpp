@@ -127,7 +127,7 @@ std::string text_of(const Upgrade& upgrade) {
 constexpr std::string_view keys_view = R"sql(CREATE OR REPLACE SQL SECURITY INVOKER VIEW once_keys AS
 SELECT LOWER(HEX(id)) AS id,
        tenant,
-       route,
+       SUBSTRING_INDEX(route, CHAR(9), 1) AS route,
        IF(expires_at <= UNIX_TIMESTAMP() * 1000 AND tombstone > UNIX_TIMESTAMP() * 1000 - expires_at
             AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000), 'tombstone',
           ELT(state + 1, 'started', 'succeeded', 'failed', 'unknown', 'tombstone')) AS state,

@@ -22,7 +22,7 @@ constexpr bool continues(char c) {
 // How many bytes of `text` are one character of UTF-8; 0: none.
 std::size_t character(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
-  if (first >= 0x20 && first < 0x7F) return 1;
+  if ((first >= 0x20 && first < 0x7F) || first == '\t') return 1;  // a tab is behind the route
   const std::size_t length = first >= 0xC2 && first < 0xE0   ? 2
                              : first >= 0xE0 && first < 0xF0 ? 3
                              : first >= 0xF0 && first < 0xF5 ? 4

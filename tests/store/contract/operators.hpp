@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/route_label.hpp"
 #include "tests/store/contract/fixture.hpp"
 
 namespace once::contract {
@@ -231,6 +232,38 @@ TEST_P(StoreContract, labels_stay_with_a_record_over_every_write) {
   const auto keys = all({.tenant = tenant, .route = "/a"});
   ASSERT_EQ(keys.size(), 1U);
   EXPECT_EQ(keys.front().state, State::failed);
+}
+
+TEST_P(StoreContract, a_key_names_the_request_of_its_latest_attempt) {
+  const std::string tenant = new_label();
+  const auto label_of = [](std::string_view path, std::string_view request_id) {
+    std::string label;
+    write_route_label(label, {.route = "/orders/*", .method = "POST", .path = path, .request_id = request_id});
+    return label;
+  };
+  const std::string first = label_of("/orders/17", "0123456789abcdef0123456789abcdef");
+  const Made it = labelled(tenant, first, State::failed);
+  EXPECT_EQ(all({.tenant = tenant}).at(0).route, first);
+  const std::string second = label_of("/orders/17", "the second/try");
+  Op again = claim_op(it.id, new_nonce());
+  again.tenant = tenant;
+  again.route = second;
+  ASSERT_EXECUTES(run(again));
+  Op refused = claim_op(it.id, new_nonce());
+  refused.route = "of nobody who executes";
+  EXPECT_EQ(run(refused).verdict, Verdict::in_flight);
+  const auto expect_second = [&](State state) {
+    const auto keys = all({.tenant = tenant, .route = "/orders/*"});
+    ASSERT_EQ(keys.size(), 1U);
+    EXPECT_EQ(keys.front().route, second);
+    EXPECT_EQ(keys.front().state, state);
+  };
+  expect_second(State::started);
+  EXPECT_EQ(renew(it.id, again.nonce).status, OpStatus::done);
+  EXPECT_EQ(finish(it.id, again.nonce, State::unknown).status, OpStatus::done);
+  expect_second(State::unknown);
+  EXPECT_EQ(resolve({it.id, again.nonce, {}}, State::unknown).status, OpStatus::done);
+  expect_second(State::succeeded);
 }
 
 TEST_P(StoreContract, filters_leave_out_what_does_not_fit) {

@@ -21,11 +21,23 @@ TEST(KeyJson, is_what_the_contract_says) {
   ASSERT_TRUE(tree.has_value()) << json;
   EXPECT_EQ(tree->find("id")->string()->size(), 64U);
   EXPECT_EQ(*tree->find("state")->string(), "unknown");
-  EXPECT_TRUE(tree->find("tenant")->is_null());
+  for (const char* name : {"caller", "route", "method", "path", "request_id"})
+    EXPECT_TRUE(tree->find(name)->is_null()) << name;
   EXPECT_TRUE(tree->find("lease_until")->is_null());
   EXPECT_TRUE(tree->find("expires_at")->is_null()) << "never";
   EXPECT_EQ(*tree->find("started_at")->string(), "2025-11-15T16:54:03.007Z");
   EXPECT_EQ(tree->find("fence")->number()->text, "7");
+}
+
+TEST(KeyJson, names_the_request_of_the_latest_attempt) {
+  KeyInfo key = unknown_key();
+  key.tenant = "9d2c";
+  key.route = "/orders/*\tPtreq-7 )17";
+  EXPECT_TRUE(key_json(key, now).contains(
+      R"("caller":"9d2c","route":"/orders/*","method":"POST","path":"/orders/17","request_id":"req-7",)"))
+      << key_json(key, now);
+  key.route = "invoices";
+  EXPECT_TRUE(key_json(key, now).contains(R"("route":"invoices","method":null,"path":null,"request_id":null,)"));
 }
 
 TEST(KeyJson, says_where_the_body_is) {
@@ -69,7 +81,7 @@ TEST(Version, changes_with_every_claim_and_end_and_hides_the_nonce) {
 }
 
 TEST(ReadList, takes_filters_and_refuses_what_is_none) {
-  const auto list = read_list("state=unknown&tenant=a%2Fb&older_than=5m&limit=7&cursor=1.2", now);
+  const auto list = read_list("state=unknown&caller=a%2Fb&older_than=5m&limit=7&cursor=1.2", now);
   ASSERT_TRUE(list.has_value()) << list.error();
   EXPECT_EQ(list->filter.state, State::unknown);
   EXPECT_EQ(list->filter.tenant, "a/b");
@@ -78,7 +90,7 @@ TEST(ReadList, takes_filters_and_refuses_what_is_none) {
   EXPECT_EQ(list->cursor, "1.2");
   EXPECT_EQ(read_list("", now)->limit, 50U);
   for (const std::string_view wrong :
-       {"limit=0", "limit=1001", "limit=x", "state=x", "newer_than=5", "tenant=%zz", "x=1"}) {
+       {"limit=0", "limit=1001", "limit=x", "state=x", "newer_than=5", "caller=%zz", "tenant=a", "x=1"}) {
     EXPECT_FALSE(read_list(wrong, now).has_value()) << wrong;
   }
 }

@@ -32,7 +32,7 @@ TEST(StreamsJson, lists_what_streams) {
   const std::string json = streams_json({stream});
   const auto tree = JsonTree::parse(json);
   ASSERT_TRUE(tree.has_value()) << json;
-  EXPECT_TRUE(json.contains(R"("tenant":"t","route":"/\"","attempt":2,"since":"2025-11-15T16:54:03.007Z","bytes":7,)"
+  EXPECT_TRUE(json.contains(R"("caller":"t","route":"/\"","attempt":2,"since":"2025-11-15T16:54:03.007Z","bytes":7,)"
                             R"("readers":3})"))
       << json;
   EXPECT_EQ(tree->find("count")->number()->text, "1");

@@ -14,7 +14,7 @@
 
 namespace once::sim {
 
-class FaultySpool final : private SpoolDisk, private Offload {
+class FaultySpool final : private SpoolDisk, private SpoolRunner {
  public:
   Spool spool{*this, *this};
 
@@ -26,7 +26,7 @@ class FaultySpool final : private SpoolDisk, private Offload {
 
   void go_on() {
     hangs = false;
-    for (OffloadJob* job : std::exchange(waiting_, {})) add(*job);
+    for (SpoolJob* job : std::exchange(waiting_, {})) add(*job);
   }
 
  private:
@@ -57,7 +57,7 @@ class FaultySpool final : private SpoolDisk, private Offload {
     if (fails()) return std::unexpected(error());
     return std::make_unique<File>(*this);
   }
-  void add(OffloadJob& job) override {
+  void add(SpoolJob& job) override {
     if (hangs) return waiting_.push_back(&job);
     job.execute();
     job.executed();
@@ -66,7 +66,7 @@ class FaultySpool final : private SpoolDisk, private Offload {
   bool fails() { return ++calls == fails_at; }
   SpoolError error() const { return {.fault = fails_with, .detail = "the disk fails"}; }
 
-  std::vector<OffloadJob*> waiting_;
+  std::vector<SpoolJob*> waiting_;
 };
 
 }  // namespace once::sim

@@ -88,6 +88,11 @@ class FaultyStore final : public Store {
     run_inside(op);
     return op.record;
   }
+  // The label of its latest claim; "": there is no record.
+  std::string route_label(const OperationId& id) {
+    const auto page = inner_.get(id);
+    return page && !page->keys.empty() ? page->keys.front().route.value_or("") : "";
+  }
   // Somebody else's op: another gateway, or a person at the admin interface.
   void run_inside(Op& op) {
     Op* const batch = &op;

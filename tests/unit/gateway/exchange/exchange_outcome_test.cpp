@@ -1,6 +1,7 @@
 // What happened at the backend, what is recorded of it, and what this client gets: every row of that table.
 #include <regex>
 
+#include "core/route_label.hpp"
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
 namespace once::gateway {
@@ -151,6 +152,37 @@ TEST_P(ExchangeOutcome, what_nobody_knows_is_recorded_and_said_as_unknown) {
     EXPECT_EQ(call.idempotency_status(), "unknown");
     EXPECT_EQ(world.record(key)->state, State::unknown);
   }
+}
+
+TEST_P(ExchangeOutcome, an_unknown_outcome_leaves_a_line_in_the_log_and_a_known_one_none) {
+  world.ask({.key = 1});
+  world.backend.then(answer_with(503));
+  world.ask({.key = 2});
+  world.backend.then(fails_with(Delivery::not_sent));
+  world.ask({.key = 3});
+  EXPECT_EQ(world.gateway.logged(), "");
+  world.backend.then(fails_with(Delivery::lost));
+  world.ask({.key = 4});
+  const std::string line = world.gateway.logged();
+  EXPECT_THAT(line, HasSubstr(R"("level":"warn","message":"outcome unknown","request":"request-4")"));
+  EXPECT_THAT(line, HasSubstr(R"("operation":"0404040404040404","method":"POST","route":"/payments")"));
+  for (int key = 5; key < 100; ++key) {
+    world.backend.then(fails_with(Delivery::timed_out));
+    world.ask({.key = key});
+  }
+  EXPECT_EQ(std::ranges::count(world.gateway.logged(), '\n'), 10) << "a flood is limited, and counted";
+}
+
+TEST_P(ExchangeOutcome, a_record_names_the_request_of_its_latest_attempt) {
+  world.policy.on_unknown = OnUnknown::retry;
+  world.backend.then(fails_with(Delivery::lost));
+  world.ask();
+  const auto details = [&] { return details_in(world.store.route_label(operation(1))); };
+  EXPECT_EQ(details(), (RequestDetails{.method = "POST", .path = "/payments", .request_id = "request-1"}));
+  world.ask();
+  EXPECT_EQ(details()->request_id, "request-2");
+  EXPECT_EQ(world.ask().idempotency_status(), "replayed");
+  EXPECT_EQ(details()->request_id, "request-2") << "a replay is no attempt";
 }
 
 TEST_P(ExchangeOutcome, what_a_client_is_told_of_an_unknown_outcome_is_what_its_retry_will_meet) {

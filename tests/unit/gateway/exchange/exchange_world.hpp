@@ -2,6 +2,9 @@
 // is written into one trace, so that the order of events can be read off it.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -135,6 +138,7 @@ class Call final : private Presence, private ReplyStart {
                                .id = operation(ask.key),
                                .fingerprint = fingerprint_of(ask.content),
                                .request_id = request_id_,
+                               .route = "/payments",
                                .presence = this,
                                .life = ask.life,
                                .streams = ask.streams ? this : nullptr};
@@ -172,7 +176,8 @@ class TestGateway {
       : backend_(backend),
         trace_(trace),
         random_(seed),
-        log_(clock, -1, LogLevel::off, LogFormat::json),
+        log_file_(::memfd_create("log", MFD_CLOEXEC)),
+        log_(clock, log_file_, LogLevel::warn, LogFormat::json),
         ports_{.store = lanes,
                .waiters = waiters_,
                .executions = executions_,
@@ -183,6 +188,9 @@ class TestGateway {
                .log = log_,
                .errors_base = "urn:once:error:",
                .streams = &streams_} {}
+  TestGateway(const TestGateway&) = delete;
+  TestGateway& operator=(const TestGateway&) = delete;
+  ~TestGateway() { ::close(log_file_); }
 
   Call& send(const Policy& policy, const Ask& ask = Ask(), const std::string& fields = "") {
     const std::string request_id = "request-" + std::to_string(calls_.size() + 1);
@@ -192,6 +200,14 @@ class TestGateway {
   }
   const std::vector<std::unique_ptr<Call>>& calls() const { return calls_; }
   const ExchangePorts& ports() const { return ports_; }
+
+  // Warnings and errors.
+  std::string logged() const {
+    std::string all(1U << 16U, '\0');
+    const ssize_t got = ::pread(log_file_, all.data(), all.size(), 0);
+    all.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return all;
+  }
 
   const RouteMetrics& counts() { return metrics.routes.of("/payments"); }
   std::uint64_t outcomes(ClaimEnd settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }
@@ -206,6 +222,7 @@ class TestGateway {
   Usage usage_;
   LiveStreams streams_{usage_};
   SeededRandom random_;
+  const int log_file_;  // in memory
   Log log_;
   ExchangePorts ports_;
   std::vector<std::unique_ptr<Call>> calls_;

@@ -1,18 +1,17 @@
-#include "base/offload_threads.hpp"
+#include "gateway/spool/spool_threads.hpp"
 
 #include <utility>
 
-namespace once::base {
+namespace once::gateway {
 
 namespace {
 
-// What is done for one body is done by one thread at a time, so a second one keeps a large body from delaying all
-// others.
+// A body is written, hashed and read by one at a time, so a second thread keeps a large one from delaying all others.
 constexpr std::size_t thread_count = 2;
 
 }  // namespace
 
-OffloadThreads::~OffloadThreads() {
+SpoolThreads::~SpoolThreads() {
   std::vector<std::thread> threads;
   {
     const auto state = state_.lock();
@@ -23,19 +22,19 @@ OffloadThreads::~OffloadThreads() {
   for (std::thread& thread : threads) thread.join();
 }
 
-void OffloadThreads::add(OffloadJob& job) {
+void SpoolThreads::add(SpoolJob& job) {
   const auto state = state_.lock();
   state->jobs.push_back(&job);
   while (state->threads.size() < thread_count) state->threads.emplace_back([this] { work(); });
   wake_.notify_one();
 }
 
-void OffloadThreads::work() {
+void SpoolThreads::work() {
   auto state = state_.lock();
   while (true) {
     state.wait(wake_, [&] { return state->ending || !state->jobs.empty(); });
     if (state->jobs.empty()) return;
-    OffloadJob& job = *state->jobs.front();
+    SpoolJob& job = *state->jobs.front();
     state->jobs.pop_front();
     state.unlock();
     job.execute();
@@ -44,4 +43,4 @@ void OffloadThreads::work() {
   }
 }
 
-}  // namespace once::base
+}  // namespace once::gateway
