@@ -211,7 +211,7 @@ void ByteClients::expect(Connection& connection, std::string_view method, unsign
 void ByteClients::expect(Connection& connection, std::string_view method, Waiting waiting, const Resume& resume) {
   connection.seen.expect(std::string(method));
   connection.sent.expect(std::string(method));
-  connection.owed.push_back({.caller = waiting.caller, .resume = resume, .stop = {}, .form = waiting.form});
+  connection.owed.push_back({.caller = waiting.caller, .resume = resume, .stop = {}});
   connection.waiting.push_back(std::move(waiting));
 }
 
@@ -245,9 +245,6 @@ void ByteClients::ask(const Asked& asked, Answered answered) {
   }
   const std::string body = keyed_body(name.key, asked.content);
   const std::string text = framed(std::move(head), body, old, manner.waits_for_continue);
-  const ByteSetup& setup = parts_.setup.bytes;
-  const bool large = setup.large_requests() && body.size() > setup.max_request_body;
-  if (large && manner.waits_for_continue) waiting.form = Form::unread;
   connection->last = connection->last || old;
   expect(*connection, "POST", std::move(waiting), resume);
   write(*connection, text, manner);
@@ -446,8 +443,6 @@ std::size_t ByteClients::held_for_readers() const {
   std::map<std::string, std::size_t> held;  // by outcome: readers of the same response share its bytes
   for (const Connection& connection : connections_) {
     if (connection.sent_over || !connection.sent.in_body()) continue;
-    // Its connection stays open for the rest of the request when the response has broken off.
-    if (!connection.owed.empty() && connection.owed.front().form == Form::unread) continue;
     const Message& response = connection.sent.message();
     if (response.framing != Message::Framing::length || response.length <= ToldOutcomes::largest_uncounted) continue;
     if (response.length > parts_.setup.bytes.max_body) continue;  // not kept: it streams by

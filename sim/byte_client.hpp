@@ -42,7 +42,6 @@ class ByteClients {
   // How a keyed request was made.
   enum class Form : std::uint8_t {
     request,
-    unread,  // its body is large and sent when it is asked for: a replay does not compare it
     lookup,
   };
   using Answered = std::function<void(const Message&, Came, Form)>;
@@ -85,7 +84,6 @@ class ByteClients {
     unsigned caller = 0;
     Resume resume;
     std::optional<Stop> stop;
-    Form form = Form::request;
   };
   struct Connection {
     std::uint64_t link = 0;

@@ -170,6 +170,7 @@ std::vector<std::string> SimGateway::left_over() {
   check("waiting", sum(&Metrics::waiting));
   check("unsettled", sum(&Metrics::unsettled));
   for (const auto& worker : workers_) check("held", worker->held());
+  for (const auto& worker : workers_) check("windows", worker->loop().windows().taken());
   check("connections", shared_.connections);
   check("in_flight", shared_.usage.in_flight);
   check("body_bytes", shared_.usage.body_bytes);

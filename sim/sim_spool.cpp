@@ -39,19 +39,19 @@ SpoolResult<std::unique_ptr<SpoolFile>> SimSpool::create(const std::string& /*di
   return std::make_unique<OpenFile>(*this);
 }
 
-void SimSpool::execute(SpoolJob& job) {
+void SimSpool::execute(OffloadJob& job) {
   job.execute();
   job.executed();
 }
 
-void SimSpool::add(SpoolJob& job) {
+void SimSpool::add(OffloadJob& job) {
   if (over_) return execute(job);
   const std::uint64_t number = ++added_;
   waiting_[number] = &job;
   world_.after(world_.draw.between(0ms, 50ms), [this, number] {
     const auto found = waiting_.find(number);
     if (found == waiting_.end()) return;
-    SpoolJob& due = *found->second;
+    OffloadJob& due = *found->second;
     waiting_.erase(found);
     execute(due);
   });

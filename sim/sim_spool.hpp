@@ -10,7 +10,7 @@
 
 namespace once::sim {
 
-class SimSpool final : public SpoolDisk, public SpoolRunner {
+class SimSpool final : public SpoolDisk, public Offload {
  public:
   // Of a hundred calls, `faults` fail.
   SimSpool(World& world, unsigned faults) : world_(world), faults_(faults) {}
@@ -18,7 +18,7 @@ class SimSpool final : public SpoolDisk, public SpoolRunner {
   SimSpool& operator=(const SimSpool&) = delete;
 
   SpoolResult<std::unique_ptr<SpoolFile>> create(const std::string& directory) override;
-  void add(SpoolJob& job) override;
+  void add(OffloadJob& job) override;
 
   // No more faults.
   void heal() { faults_ = 0; }
@@ -29,7 +29,7 @@ class SimSpool final : public SpoolDisk, public SpoolRunner {
  private:
   class OpenFile;
 
-  static void execute(SpoolJob& job);
+  static void execute(OffloadJob& job);
   bool fails() { return faults_ > 0 && !over_ && world_.draw.percent(faults_); }
   SpoolError draw_error();
 
@@ -38,7 +38,7 @@ class SimSpool final : public SpoolDisk, public SpoolRunner {
   bool over_ = false;
   std::uint64_t added_ = 0;
   std::uint64_t open_files_ = 0;
-  std::map<std::uint64_t, SpoolJob*> waiting_;
+  std::map<std::uint64_t, OffloadJob*> waiting_;
 };
 
 }  // namespace once::sim

@@ -450,7 +450,8 @@ Settings<Config> time_settings() {
           "is stopped and this process goes on. New connections wait during the last two steps."),
       one<Config>(
           "pool.max_idle", [](auto& c) -> auto& { return c.pool.max_idle; }, number_codec({0, 10'000}),
-          "Idle connections kept for each backend and thread."),
+          "Idle connections kept for each server of a backend and thread, at most. As many are kept as were in use at "
+          "a time of late."),
       one<Config>(
           "pool.idle_max", [](auto& c) -> auto& { return c.pool.idle_max; }, duration_codec({0ms, 1h}),
           "How long a backend connection may be idle before it is closed. Keep it below the backend's own limit."),

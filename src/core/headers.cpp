@@ -66,6 +66,7 @@ bool is_reserved_response_header(std::string_view name) {
       return is(name, "idempotent-replayed") || is(name, "idempotency-expires") || is(name, "idempotency-stopped") ||
              is(name, "idempotency-attempt") || is(name, "original-request-id");
     case 20: return is(name, "idempotency-replayed");
+    case 24: return is(name, "idempotency-request-body");
     default: return false;
   }
 }

@@ -1,9 +1,11 @@
 #include "core/large_fingerprint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
+#include "base/text.hpp"
 #include "core/body_forms.hpp"
 #include "core/fingerprint.hpp"
 
@@ -13,6 +15,17 @@ namespace {
 
 constexpr std::string_view crlf = "\r\n";
 constexpr std::size_t behind_delimiter = 4;  // bytes that say what it ends: `--` and CRLF
+constexpr std::array<std::string_view, 2> digests = {"sha-256=:", "sha-512=:"};
+constexpr std::size_t longest_digest = 88;  // SHA-512 in base64
+
+// The digest that the field has by this algorithm, in base64; empty: none.
+std::string_view digest_in(std::string_view field, std::string_view algorithm) {
+  const std::size_t at = field.find(algorithm);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = field.substr(at + algorithm.size());
+  const std::size_t end = rest.find(':');
+  return end <= longest_digest ? rest.substr(0, end) : std::string_view();
+}
 
 }  // namespace
 
@@ -137,6 +150,28 @@ LargeFingerprint::Progress LargeFingerprint::step_raw(BodyBytes& body) {
 
 Fingerprint LargeFingerprint::take() {
   return {pass_ ? pass_->digest() : hash_.digest()};
+}
+
+std::string describe_large_body(const FingerprintPolicy& policy, std::string_view content_type, std::uint64_t size,
+                                std::string_view content_digest) {
+  if (policy.body == FingerprintPolicy::Body::none || compares_parts(policy, content_type)) return {};
+  std::string text = std::to_string(size);
+  for (const std::string_view algorithm : digests) {
+    const std::string_view digest = digest_in(content_digest, algorithm);
+    if (!digest.empty()) text.append(" ").append(algorithm).append(digest).append(":");
+  }
+  return text;
+}
+
+bool differs_from(std::string_view described, std::uint64_t size, std::string_view content_digest) {
+  const auto length = parse_number(described.substr(0, described.find(' ')));
+  if (!length) return false;
+  if (*length != size) return true;
+  return std::ranges::any_of(digests, [&](std::string_view algorithm) {
+    const std::string_view recorded = digest_in(described, algorithm);
+    const std::string_view announced = digest_in(content_digest, algorithm);
+    return !recorded.empty() && !announced.empty() && recorded != announced;
+  });
 }
 
 }  // namespace once::core

@@ -83,4 +83,11 @@ class LargeFingerprint {
   bool ignores_body_ = false;
 };
 
+// What is recorded of a body that is compared by its bytes, so that another one may be refused before it comes: its
+// length and the Content-Digest (RFC 9530) that it was sent with. Empty: the body is not compared by its bytes.
+std::string describe_large_body(const FingerprintPolicy& policy, std::string_view content_type, std::uint64_t size,
+                                std::string_view content_digest);
+// Whether a body that is announced like this is certainly another one. False: it has to be compared.
+bool differs_from(std::string_view described, std::uint64_t size, std::string_view content_digest);
+
 }  // namespace once::core

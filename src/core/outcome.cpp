@@ -18,6 +18,8 @@ constexpr char version_in_chunks = 2;
 constexpr std::uint64_t no_length = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t head_size = 24;
 constexpr int max_status = 999;
+constexpr std::string_view large_body_field = "Idempotency-Request-Body: ";
+constexpr std::string_view end_of_line = "\r\n";
 
 bool is_gateway_error(int status) {
   return status >= 502 && status <= 504;
@@ -62,9 +64,19 @@ Integer read_integer(std::string_view bytes, std::size_t at) {
   return static_cast<Integer>(value);
 }
 
-std::uint32_t length32(std::string_view part) {
-  ONCE_ASSERT(part.size() <= std::numeric_limits<std::uint32_t>::max());  // the limits on headers are far below
-  return static_cast<std::uint32_t>(part.size());
+std::uint32_t length32(std::size_t length) {
+  ONCE_ASSERT(length <= std::numeric_limits<std::uint32_t>::max());  // the limits on headers are far below
+  return static_cast<std::uint32_t>(length);
+}
+
+// Takes it off the front of the headers.
+std::string_view take_large_body(std::string_view& headers) {
+  if (!headers.starts_with(large_body_field)) return {};
+  const std::size_t end = headers.find(end_of_line);
+  if (end == std::string_view::npos || end == large_body_field.size()) return {};
+  const std::string_view value = headers.substr(large_body_field.size(), end - large_body_field.size());
+  headers.remove_prefix(end + end_of_line.size());
+  return value;
 }
 
 }  // namespace
@@ -139,18 +151,21 @@ void encode_into(std::string& out, const StoredResponse& response) {
   ONCE_ASSERT(response.status >= 0 && response.status <= max_status);  // three digits: the parser takes no more
   ONCE_ASSERT(!response.in_chunks || response.body.empty());
   const std::uint64_t body = response.in_chunks ? sizeof(std::uint64_t) : response.body.size();
+  const std::size_t headers =
+      response.headers.size() +
+      (response.large_body.empty() ? 0 : large_body_field.size() + response.large_body.size() + end_of_line.size());
   out.clear();
-  out.reserve(head_size + response.reason.size() + response.original_request_id.size() + response.headers.size() +
-              body);
+  out.reserve(head_size + response.reason.size() + response.original_request_id.size() + headers + body);
   out.push_back(response.in_chunks ? version_in_chunks : version);
   out.push_back(0);
   append_integer(out, static_cast<std::uint16_t>(response.status));
-  append_integer(out, length32(response.reason));
-  append_integer(out, length32(response.original_request_id));
-  append_integer(out, length32(response.headers));
+  append_integer(out, length32(response.reason.size()));
+  append_integer(out, length32(response.original_request_id.size()));
+  append_integer(out, length32(headers));
   append_integer(out, body);
   out.append(response.reason);
   out.append(response.original_request_id);
+  if (!response.large_body.empty()) out.append(large_body_field).append(response.large_body).append(end_of_line);
   out.append(response.headers);
   out.append(response.body);
   if (response.in_chunks) append_integer(out, response.in_chunks->length.value_or(no_length));
@@ -180,6 +195,7 @@ std::optional<StoredResponse> decode(std::string_view bytes) {
   response.reason = take(reason);
   response.original_request_id = take(request_id);
   response.headers = take(headers);
+  response.large_body = take_large_body(response.headers);
   if (!in_chunks) {
     response.body = rest;
     return response;

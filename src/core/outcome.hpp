@@ -92,6 +92,7 @@ struct StoredResponse {
   std::string_view headers = {};  // "Name: value\r\n" each, as the backend sent them, already filtered
   std::string_view body = {};
   std::string_view original_request_id = {};
+  std::string_view large_body = {};  // of the request, if it was too large for memory: describe_large_body()
   std::optional<BodyInChunks> in_chunks = std::nullopt;  // then `body` is empty
 
   bool operator==(const StoredResponse&) const = default;
@@ -110,6 +111,9 @@ struct StoredResponse {
 //
 // A response whose body stays in chunks has version 2. In place of the body it has 8 bytes: its length, or 2^64 - 1 if
 // that is not recorded. Programs that know version 1 only never look at it: their stores say that no body was kept.
+//
+// `large_body` is the first header, `Idempotency-Request-Body`, which no backend can set. Programs that do not know it
+// send it with a replay.
 std::string encode(const StoredResponse& response);
 
 // Replaces the content of `out`; allocates at most once, and not at all if it has the room.

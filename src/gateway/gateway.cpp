@@ -47,7 +47,8 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .faults = faults_,
               .errors_base = settings_.errors_base,
               .connections = 0,
-              .spool = &spool_} {
+              .spool = &spool_,
+              .offload = &body_threads_} {
   settings_.secret = {};  // the ids keep what they need of it
 }
 

@@ -16,11 +16,11 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/offload_threads.hpp"
 #include "core/operation.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/settings.hpp"
-#include "gateway/spool/spool_threads.hpp"
 #include "gateway/worker.hpp"
 #include "http/fault_log.hpp"
 #include "store/lane.hpp"
@@ -140,7 +140,9 @@ class Gateway {
   std::vector<int> tls_listening_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::jthread> threads_;
-  SpoolThreads spool_threads_;  // last: they wake the workers
+  // Last: they wake the workers. A disk that hangs holds up the spool alone.
+  OffloadThreads body_threads_;
+  OffloadThreads spool_threads_;
 };
 
 }  // namespace once::gateway

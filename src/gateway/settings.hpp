@@ -157,7 +157,7 @@ struct ClientTimeouts {
 
 // Connections kept open to backends.
 struct PoolSettings {
-  std::size_t max_idle = 64;                          // per thread and upstream
+  std::size_t max_idle = 1024;                        // per thread and server, however many were in use
   Duration idle_max = std::chrono::seconds(4);        // shorter than what servers commonly allow (5 s and more)
   Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no connection that idled longer
 };

@@ -121,7 +121,8 @@ ExchangePorts Worker::exchange_ports(ResponseMemory* memory) {
           .log = shared_.log,
           .errors_base = shared_.errors_base,
           .memory = memory,
-          .streams = &shared_.streams};
+          .streams = &shared_.streams,
+          .offload = shared_.offload};
 }
 
 Worker::~Worker() {

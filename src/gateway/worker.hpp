@@ -61,7 +61,8 @@ struct GatewayShared {
   AddressTable addresses{};
   ToldOutcomes told{usage};
   LiveStreams streams{usage};
-  Spool* spool = nullptr;  // for bodies too large for memory; null: those are refused
+  Spool* spool = nullptr;      // for bodies too large for memory; null: those are refused
+  Offload* offload = nullptr;  // for what takes long on large bodies; null: the loop does it
 };
 
 enum class Over : std::uint8_t { plain, tls };

@@ -11,13 +11,34 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/layers.hpp"
 
 namespace once::http {
 
+// Memory for the bodies that come faster than a connection's buffer takes them. One for each loop, and never more than
+// this: whoever makes slow connections cannot take more of it, and connections without a window read as they began.
+class Windows {
+ public:
+  static constexpr std::size_t size = std::size_t{64} << 10U;
+  static constexpr std::size_t most = 256;
+
+  bool take() { return taken_ < most && ++taken_ > 0; }
+  void give_back() { --taken_; }
+  std::size_t taken() const { return taken_; }
+
+ private:
+  std::size_t taken_ = 0;
+};
+
 class Buffer {
  public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { leave_window(); }
+
   // Unread bytes.
   std::string_view unread() const { return {data_.get() + begin_, end_ - begin_}; }
   bool empty() const { return begin_ == end_; }
@@ -44,6 +65,7 @@ class Buffer {
     if (broken_) return;
     pinned_ = 0;
     if (begin_ == end_) begin_ = end_ = 0;
+    narrow();
   }
 
   // Moves unread bytes to the front. Pinned bytes are discarded.
@@ -51,6 +73,7 @@ class Buffer {
     if (broken_) return;
     pinned_ = 0;
     move_unread_to(0);
+    narrow();
   }
 
   // Free space to read into: at least one byte if the buffer can still grow or move its unread bytes, else empty. Never
@@ -62,7 +85,10 @@ class Buffer {
   void commit(std::size_t count) {
     if (!holds(count <= capacity_ - end_)) return;
     end_ += count;
+    filled_ = end_ == capacity_;
   }
+  // The last read took all the room: there is probably more.
+  bool filled() const { return filled_; }
 
   std::size_t capacity() const { return capacity_; }
 
@@ -73,8 +99,24 @@ class Buffer {
     if (!empty()) std::memcpy(larger.get(), data_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
+    leave_window();
     data_ = std::move(larger);
     capacity_ = capacity;
+  }
+
+  // Goes on in a window, if there is one. Unread bytes move there. Pinned ones stay where they are, and it ends when
+  // they are given up. False: it has none.
+  bool widen(Windows& windows) {
+    if (windows_ != nullptr) return true;
+    if (broken_ || capacity_ >= Windows::size || !windows.take()) return false;
+    auto window = std::make_unique_for_overwrite<char[]>(Windows::size);
+    if (!empty()) std::memcpy(window.get(), data_.get() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = pinned_ = 0;
+    narrow_ = std::exchange(data_, std::move(window));
+    narrow_capacity_ = std::exchange(capacity_, Windows::size);
+    windows_ = &windows;
+    return true;
   }
 
   // Frees the memory. grow() makes the buffer usable again.
@@ -86,7 +128,9 @@ class Buffer {
   }
 
   void clear() {
-    if (!broken_) begin_ = end_ = pinned_ = 0;
+    if (broken_) return;
+    begin_ = end_ = pinned_ = 0;
+    narrow();
   }
 
  private:
@@ -95,6 +139,23 @@ class Buffer {
     broken_ = true;
     begin_ = end_ = pinned_ = capacity_;
     return false;
+  }
+
+  // Back from the window, if the unread bytes fit.
+  void narrow() {
+    if (windows_ == nullptr || end_ - begin_ > narrow_capacity_) return;
+    if (!empty()) std::memcpy(narrow_.get(), data_.get() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    data_ = std::move(narrow_);
+    capacity_ = narrow_capacity_;
+    leave_window();
+  }
+
+  void leave_window() {
+    if (windows_ != nullptr) windows_->give_back();
+    windows_ = nullptr;
+    narrow_.reset();
   }
 
   void move_unread_to(std::size_t position) {
@@ -108,6 +169,10 @@ class Buffer {
   std::size_t pinned_ = 0;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::unique_ptr<char[]> narrow_;  // while `data_` is a window
+  std::size_t narrow_capacity_ = 0;
+  Windows* windows_ = nullptr;  // that it is of
+  bool filled_ = false;
   bool broken_ = false;
 };
 

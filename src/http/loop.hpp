@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/executor.hpp"
+#include "http/buffer.hpp"
 #include "http/fault.hpp"
 #include "http/net.hpp"
 #include "http/timer_wheel.hpp"
@@ -76,6 +77,9 @@ class Loop final : public Executor {
   // closed: epoll goes on watching a closed descriptor while another process has it open.
   void forget(int fd, Pollable& pollable);
 
+  // For the buffers of its connections.
+  Windows& windows() { return windows_; }
+
   // Faults of connections on this loop. The listener outlives them. Without one, a fault is a line on stderr.
   void listen(FaultListener& listener) { fault_listener_ = &listener; }
   void report(const ConnectionFault& fault);
@@ -101,6 +105,7 @@ class Loop final : public Executor {
   std::chrono::nanoseconds now_;
   std::array<epoll_event, events_per_wait> events_{};
   std::span<epoll_event> fetched_;  // not yet delivered
+  Windows windows_;
   FaultListener* fault_listener_ = nullptr;
   std::atomic<pthread_t> thread_{};
   Work* own_ = nullptr;     // posted by this thread, oldest first

@@ -125,6 +125,17 @@ bool ReadSome::attempt_secure() {
   return true;
 }
 
+std::size_t Socket::read_ready(std::span<char> room) {
+  if (!may_read_ || cancelled_ || faulty_ || reader_ != nullptr || room.empty() || loop_.spent()) return 0;
+  ReadSome read(*this, room, {});
+  IoWait& wait = read;
+  if (!wait.attempt()) return 0;
+  const IoResult got = read.await_resume();
+  if (got.status == Io::failed) was_reset_ = true;
+  loop_.spend(got.bytes);
+  return got.bytes;
+}
+
 WriteAll::WriteAll(Socket& socket, const Pieces& pieces, Duration limit) : IoWait(socket, Direction::write, limit) {
   socket.write_timed_out_ = false;
   for (const std::string_view piece : pieces) {

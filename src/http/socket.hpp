@@ -176,6 +176,8 @@ class Socket final : public Pollable {
   ~Socket();
 
   ReadSome read_some(std::span<char> room, Duration limit) { return {*this, room, limit}; }
+  // The bytes that are here by now, without a wait; 0: none, and the next read says why.
+  std::size_t read_ready(std::span<char> room);
   WriteAll write_all(std::string_view bytes, Duration limit) { return {*this, WriteAll::Pieces{bytes}, limit}; }
   WriteAll write_all(std::string_view first, std::string_view second, Duration limit) {
     return {*this, WriteAll::Pieces{first, second}, limit};
@@ -286,7 +288,7 @@ class Socket final : public Pollable {
   bool faulty_ = false;
   bool resets_ = false;  // when it is closed
   bool write_timed_out_ = false;
-  bool was_reset_ = false;  // a write was told: the kernel says it once, and reads get an end that is none
+  bool was_reset_ = false;  // somebody was told: the kernel says it once, and reads get an end that is none
   std::size_t least_rate_ = 0;
   std::uint64_t written_ = 0;
   IoWait* reader_ = nullptr;

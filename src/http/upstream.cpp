@@ -1,6 +1,7 @@
 #include "http/upstream.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "core/headers.hpp"
@@ -16,6 +17,8 @@ constexpr std::size_t body_window = 4096;                       // room for body
 constexpr std::size_t kept_collected = std::size_t{64} << 10U;  // of a connection that is used again
 constexpr Duration asked_after = std::chrono::milliseconds(10);
 constexpr Duration clean_up_every = std::chrono::seconds(1);
+constexpr Duration peak_window = std::chrono::seconds(10);
+constexpr std::size_t least_kept = 16;  // connections, busy and idle, however few were in use at a time
 
 // How long a connection may rest by what the backend says of it ("Keep-Alive: timeout=5, max=100"): half of that, so
 // that it is never taken in the moment in which the backend closes it.
@@ -127,7 +130,12 @@ void UpstreamConnection::drop_head() {
 
 Task<BodyChunk> UpstreamConnection::next(Duration limit) {
   release_collected();
+  widen_for_more();
   return next_until(socket_.loop().now() + limit);
+}
+
+void UpstreamConnection::widen_for_more() {
+  if (buffer_.filled()) buffer_.widen(socket_.loop().windows());
 }
 
 std::optional<BodyChunk> UpstreamConnection::ready() {
@@ -170,13 +178,13 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
                                                                 CollectRoom* room, const Patience* patience) {
   collected_.clear();
   room_ = room;
-  const std::size_t most = limit + buffer_.capacity();
   const bool announced = head_.framing.kind == Framing::Kind::length;
-  const std::size_t length =
-      announced ? static_cast<std::size_t>(std::min<std::uint64_t>(head_.framing.length, most)) : 0;
   while (true) {
+    widen_for_more();
+    const std::size_t most = limit + buffer_.capacity();
     // Before anything is read: bytes that found no room would have nowhere to stay.
-    const std::size_t needed = announced ? length : collected_.size() + buffer_.capacity();
+    const std::size_t needed = announced ? static_cast<std::size_t>(std::min<std::uint64_t>(head_.framing.length, most))
+                                         : collected_.size() + buffer_.capacity();
     if (needed > collected_.capacity() || (room_ != nullptr && needed > room_taken_)) {
       const bool grown = co_await grow_collected(needed, most);
       if (!grown) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};
@@ -274,9 +282,21 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
   owned->rested_since_ = loop_.now();
   if (resting_.empty() && !armed()) loop_.arm(*this, clean_up_every);
   resting_.push_back(std::move(owned));
-  // The one that rested longest makes room: were it the new one, a pool full of connections too old for keyed requests
-  // would make each of them connect anew.
-  if (resting_.size() > limits_.max_idle) resting_.erase(resting_.begin());
+  drop_surplus(busy_ - 1);  // this one is still counted
+}
+
+// Those that rest and those in use are not more than were in use at a time in this window or the last one. The ones that
+// rested longest go: a pool full of connections too old for keyed requests would make each of them connect anew.
+void UpstreamPool::drop_surplus(std::size_t busy) {
+  const std::size_t wanted = std::max({peak_, peak_before_, least_kept});
+  const std::size_t most = std::min(limits_.max_idle, wanted > busy ? wanted - busy : 0);
+  if (resting_.size() <= most) return;
+  const auto surplus = static_cast<std::ptrdiff_t>(resting_.size() - most);
+  resting_.erase(resting_.begin(), resting_.begin() + surplus);
+}
+
+void UpstreamPool::use_one() {
+  peak_ = std::max(peak_, ++busy_);
 }
 
 UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
@@ -292,7 +312,7 @@ UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
     const bool just_now = rested < asked_after;
     const bool open = just_now ? !connection->socket_.disturbed() : connection->socket_.quiet();
     if (!open) continue;
-    ++busy_;
+    use_one();
     connection->busy_ = true;
     return UpstreamConnectionPtr(connection.release());
   }
@@ -322,7 +342,7 @@ Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit, ConnectFault* 
   if (fault != nullptr) *fault = ConnectFault::not_reached;
   follow_addresses();
   make_room();
-  ++busy_;
+  use_one();
   const std::shared_ptr<const Endpoints> endpoints = endpoints_;  // as they are now
   const std::uint64_t generation = generation_;
   for (const Endpoint& endpoint : *endpoints) {
@@ -370,6 +390,11 @@ void UpstreamPool::close_old() {
     return loop_.now() - connection->rested_since_ > limits_.idle_max;
   };
   std::erase_if(resting_, old);
+  if (loop_.now() - peak_since_ >= peak_window) {
+    peak_before_ = std::exchange(peak_, busy_);
+    peak_since_ = loop_.now();
+  }
+  drop_surplus(busy_);
   if (!resting_.empty()) loop_.arm(*this, clean_up_every);
 }
 

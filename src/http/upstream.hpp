@@ -119,6 +119,8 @@ class UpstreamConnection final : public ResponseSource {
   friend class UpstreamPool;
 
   Duration left_until(std::chrono::nanoseconds deadline) const;
+  // Before the next read, when what was read before is not used any more.
+  void widen_for_more();
   Task<BodyChunk> next_until(std::chrono::nanoseconds deadline);
   Task<bool> grow_collected(std::size_t needed, std::size_t most);
   void release_collected();
@@ -153,7 +155,7 @@ inline constexpr std::size_t most_interim_responses = 256;
 inline constexpr HeadLimits response_head_limits{.max_bytes = 131072, .max_fields = 500, .max_target = 0};
 
 struct PoolLimits {
-  std::size_t max_idle = 64;
+  std::size_t max_idle = 1024;  // however many were in use
   Duration idle_max = std::chrono::seconds(4);
   std::size_t max_open = 0;  // busy and idle together; 0: no limit
 };
@@ -201,6 +203,8 @@ class UpstreamPool final : private Timer {
   void make_room();
   Result<int> start(const Endpoint& endpoint);
   void give_back(UpstreamConnection& connection);
+  void drop_surplus(std::size_t busy);
+  void use_one();
   void let_go();
   void close_old();
   Task<Io> secure(Socket& socket, Duration limit);
@@ -215,6 +219,10 @@ class UpstreamPool final : private Timer {
   std::atomic<std::uint64_t>* open_;
   PoolListener* listener_ = nullptr;
   std::size_t busy_ = 0;
+  // The most that were in use at a time, in this window and in the one before.
+  std::size_t peak_ = 0;
+  std::size_t peak_before_ = 0;
+  std::chrono::nanoseconds peak_since_{};
   std::vector<UpstreamConnection*> connecting_;
   std::vector<std::unique_ptr<UpstreamConnection>> resting_;  // most recently used last
 };

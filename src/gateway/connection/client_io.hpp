@@ -62,6 +62,8 @@ struct ClientIo {
 
   // Some of the request's body.
   Task<http::BodyChunk> next_body();
+  // A body that came with its head and was too large for the buffer, without a wait: it is used where it lies.
+  void read_body_at_hand();
 
   // How long the client keeps us waiting in the midst of a message, beyond what a client of a decent speed would.
   std::chrono::nanoseconds debt() const;

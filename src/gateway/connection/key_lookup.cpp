@@ -1,6 +1,5 @@
 // Lookups and stops by key. The request is identified as the operation that it is about would be: by that one's method
 // and path, its own caller and key. The fingerprint is not compared, so there must be a caller that the key belongs to.
-// The same goes for a retry whose client waits to be asked for a large body.
 #include <algorithm>
 #include <utility>
 
@@ -116,14 +115,13 @@ bool KeyedHandler::awaits_continue(const Policy& policy) const {
   return io_.head.expects_continue && io_.buffer.empty() && large;
 }
 
-Task<bool> KeyedHandler::replay_unread(RequestContext& request, const Key& key, const RequestIdentity& identity) {
-  const Policy& policy = *request.route.policy;
+Task<bool> KeyedHandler::refuse_mismatch_unread(RequestContext& request, const Key& key,
+                                                const RequestIdentity& identity) {
   const auto operation = identity.operation(key, {});
-  if (!operation || !is_looked_up_by_caller(policy, identity) || is_of_life(policy, io_.head.method)) co_return false;
+  if (!operation || is_of_life(*request.route.policy, io_.head.method)) co_return false;
   const KeyedRequest asked = request_about(request, *operation);
-  memory_.begin(request.settings().limits.max_body_memory);
-  const bool replayed = co_await exchange_.replay_recorded(asked, writer_.reply());
-  if (!replayed) co_return false;
+  const bool differs = co_await exchange_.mismatches_unread(asked, writer_.reply());
+  if (!differs) co_return false;
   request.operation = *operation;
   request.close_unless_read();
   co_await write_reply(request, nullptr);

@@ -1,5 +1,6 @@
 #include "gateway/connection/keyed_handler.hpp"
 
+#include "base/offload.hpp"
 #include "gateway/exchange/resource_write.hpp"
 #include "gateway/identity/life_marker.hpp"
 #include "http/trace_context.hpp"
@@ -41,17 +42,28 @@ Task<void> KeyedHandler::write_beside() {
   if (awaits_writer_) awaits_writer_.resume();
 }
 
-KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity) {
+Task<KeyedHandler::Identified> KeyedHandler::identify(const RequestIdentity& identity, const std::optional<Key>& key) {
+  const auto read = [&identity, &key, body = reader_.body(), large = reader_.large_body()] {
+    return Identified{.operation = identity.operation(key, body),
+                      .fingerprint = large != nullptr ? large->fingerprint() : identity.fingerprint(body)};
+  };
+  if (shared_.offload == nullptr || reader_.body().size() <= http::most_bytes_at_once) co_return read();
+  OffloadCall call(*shared_.offload, worker_.loop(), read);
+  Identified identified = co_await call;
+  co_return identified;
+}
+
+KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity,
+                                         const Fingerprint& fingerprint) {
   const Policy& policy = *request.route.policy;
   const bool of_life = is_of_life(policy, io_.head.method);
-  SpooledBody* const large = reader_.large_body();
   return {.policy = policy,
           .backend = backend,
           .counts = *request.counts,
           .head = io_.head,
           .body = reader_.body(),
           .id = *request.operation,
-          .fingerprint = large != nullptr ? large->fingerprint() : identity.fingerprint(reader_.body()),
+          .fingerprint = fingerprint,
           .request_id = request.id(),
           .tenant = tenant_of(identity.caller(), shared_.ids, tenant_),
           .route = request.route.route,
@@ -61,7 +73,7 @@ KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backe
           .presence = &presence_,
           .life = of_life ? std::optional(life_marker(shared_.ids, identity.host(), request.path)) : std::nullopt,
           .use = &request.upstream_use,
-          .large_body = large,
+          .large_body = reader_.large_body(),
           .keeper = &reader_};
 }
 
@@ -102,21 +114,21 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   }
   bool whole = reader_.take_body_at_hand(policy.max_request_body);
   if (!whole && key && awaits_continue(policy)) {
-    const bool replayed = co_await replay_unread(request, *key, identity);
-    if (replayed) co_return;
+    const bool refused = co_await refuse_mismatch_unread(request, *key, identity);
+    if (refused) co_return;
   }
   const BodyBounds bounds = bounds_for(policy, key, identity);
   if (!whole) whole = co_await reader_.read_body(request, bounds);
   if (!whole) co_return;
-  auto operation = identity.operation(key, reader_.body());
-  if (!operation) {
-    co_await writer_.write_problem(request, std::move(operation.error()));
+  Identified identified = co_await identify(identity, key);
+  if (!identified.operation) {
+    co_await writer_.write_problem(request, std::move(identified.operation.error()));
     co_return;
   }
-  request.operation = *operation;
+  request.operation = *identified.operation;
   quota.charge(identity.limited_address());
   if (quota.is_limited()) {
-    const auto refusal = co_await refuse_new_key(quota, *operation, shared_.store, worker_.loop());
+    const auto refusal = co_await refuse_new_key(quota, *request.operation, shared_.store, worker_.loop());
     if (refusal) {
       co_await refuse_caller(request, *refusal);
       co_return;
@@ -127,7 +139,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   const std::unique_ptr<ResourceWrite> write = request.resource_write(ports(), nullptr);
   std::optional<ResourceBackend> resource;
   if (write) backend = &resource.emplace(*write);
-  KeyedRequest keyed = keyed_request(request, *backend, identity);
+  KeyedRequest keyed = keyed_request(request, *backend, identity, identified.fingerprint);
   // A write to a resource ends with the whole response, so that one is not streamed.
   if (!write) keyed.streams = this;
   request_ = &request;

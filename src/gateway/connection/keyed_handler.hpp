@@ -44,9 +44,16 @@ class KeyedHandler final : private ReplyStart {
   BodyBounds bounds_for(const Policy& policy, const std::optional<Key>& key, const RequestIdentity& identity) const;
   // The client sends a body that is, or may be, too large for memory only after 100 Continue.
   bool awaits_continue(const Policy& policy) const;
-  // Its response is recorded, so the body is not asked for. False: nothing was answered.
-  Task<bool> replay_unread(RequestContext& request, const Key& key, const RequestIdentity& identity);
-  KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
+  // It differs from the recorded request, so the body is not asked for. False: nothing was answered.
+  Task<bool> refuse_mismatch_unread(RequestContext& request, const Key& key, const RequestIdentity& identity);
+  struct Identified {
+    std::expected<OperationId, Problem> operation;
+    Fingerprint fingerprint;
+  };
+  // The body is here. A large one is read elsewhere: other connections of this loop would notice.
+  Task<Identified> identify(const RequestIdentity& identity, const std::optional<Key>& key);
+  KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity,
+                             const Fingerprint& fingerprint);
   // A request for what is recorded, which executes nothing.
   KeyedRequest request_about(RequestContext& request, const OperationId& operation);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);

@@ -53,6 +53,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
           buffer.pin(io_.head.size);
           io_.body = http::BodyDecoder(io_.head.framing);
           io_.pace = {.least_rate = settings.limits.min_rate, .grace = settings.timeouts.body_idle};
+          io_.read_body_at_hand();
           co_return HeadRead::whole;
         }
         buffer.grow(io_.head.size + body_window);  // moves the bytes: parsed again on the next turn

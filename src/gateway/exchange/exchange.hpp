@@ -69,8 +69,9 @@ class Exchange {
   Task<void> look_up(const KeyedRequest& request, Reply& reply);
   // Ends a response that is streaming, where it is.
   Task<void> stop(const KeyedRequest& request, Reply& reply);
-  // False: no response is recorded for it that could be replayed, and the reply is not filled in.
-  Task<bool> replay_recorded(const KeyedRequest& request, Reply& reply);
+  // Whether it is certainly another request than the one whose response is recorded, by what its head says of the body
+  // that is still to come. Fills in the reply only then.
+  Task<bool> mismatches_unread(const KeyedRequest& request, Reply& reply);
   // Gives that space back.
   void release_memory();
 

@@ -1,4 +1,6 @@
 // What is recorded for a key, for a client that lost its response and does not want to send the request again.
+#include "core/large_fingerprint.hpp"
+#include "core/outcome.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "store/claim_steps.hpp"
 
@@ -24,19 +26,21 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
   end();
 }
 
-Task<bool> Exchange::replay_recorded(const KeyedRequest& request, Reply& reply) {
+Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
   op_.verb = Verb::read;
   op_.id = request.id;
   op_.chunk = 0;
   op_.chunk_bytes = 0;
   co_await claimant_.ask(op_);
-  const bool known = op_.status != OpStatus::failed && op_.record.has_value() && op_.record->outcome != nullptr;
-  const bool replayable = known && op_.record->state == State::succeeded && op_.record->body_kept != BodyKept::no;
-  if (replayable) co_await reply_looked_up();
-  reply.known_key = replayable;
+  const bool known = op_.status != OpStatus::failed && op_.record && op_.record->state == State::succeeded;
+  const auto recorded = known && op_.record->outcome ? decode(*op_.record->outcome) : std::nullopt;
+  const bool differs = recorded && differs_from(recorded->large_body, request.head.framing.length,
+                                                request.head.find("Content-Digest").value_or(""));
+  if (differs) answers().mismatch();
+  reply.known_key = differs;
   end();
-  co_return replayable;
+  co_return differs;
 }
 
 Task<void> Exchange::reply_looked_up() {

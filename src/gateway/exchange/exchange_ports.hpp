@@ -6,6 +6,7 @@
 #include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "base/log.hpp"
+#include "base/offload.hpp"
 #include "base/random.hpp"
 #include "gateway/limits/response_memory.hpp"
 #include "gateway/metrics.hpp"
@@ -28,6 +29,7 @@ struct ExchangePorts {
   std::string_view errors_base;
   ResponseMemory* memory = nullptr;  // null: there is always enough
   LiveStreams* streams = nullptr;    // null: no response is recorded as it streams
+  Offload* offload = nullptr;        // for what takes long; null: home does it
 };
 
 }  // namespace once::gateway

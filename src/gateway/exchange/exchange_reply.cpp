@@ -8,6 +8,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
+#include "core/large_fingerprint.hpp"
 #include "core/outcome.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "store/search.hpp"
@@ -50,12 +51,19 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
 
 OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
   const bool whole = answer.delivery != Delivery::oversize && answer.delivery != Delivery::streaming;
+  const http::RequestHead& asked = request_->head;
+  std::string large_body;
+  if (request_->large_body != nullptr) {
+    large_body = describe_large_body(request_->policy.fingerprint, asked.find("Content-Type").value_or(""),
+                                     request_->large_body->size(), asked.find("Content-Digest").value_or(""));
+  }
   auto bytes = std::make_shared<std::string>();
   encode_into(*bytes, {.status = answer.head->status,
                        .reason = answer.head->reason,
                        .headers = stored_fields_,
                        .body = whole ? answer.body : std::string_view(),
-                       .original_request_id = request_->request_id});
+                       .original_request_id = request_->request_id,
+                       .large_body = large_body});
   return bytes;
 }
 

@@ -355,7 +355,17 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonc
     if (read.status != OpStatus::done || read.chunks.empty()) break;
     if (read.record->nonce != nonce) co_return 0;  // the next attempt has other events
     if (request_->presence != nullptr && request_->presence->has_left()) break;
-    for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
+    const auto scan = [&finder, &read] {
+      for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
+      return finder.offset();
+    };
+    // Whoever resumes a long stream holds up nobody else.
+    if (ports_.offload == nullptr || read.chunk == 1) {
+      scan();
+    } else {
+      OffloadCall call(*ports_.offload, ports_.home, scan);
+      co_await call;
+    }
     read.chunk += static_cast<std::uint32_t>(read.chunks.size());
   }
   co_return finder.offset().value_or(0);

@@ -73,7 +73,7 @@ SpoolResult<std::unique_ptr<SpoolFile>> SystemSpoolDisk::create(const std::strin
 }
 
 // Owns itself until it was executed.
-struct Spool::Close final : SpoolJob {
+struct Spool::Close final : OffloadJob {
   Close(Spool& of, std::unique_ptr<SpoolFile> closed, std::uint64_t taken)
       : spool(of), file(std::move(closed)), bytes(taken) {}
 

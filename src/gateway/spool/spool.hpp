@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "base/executor.hpp"
+#include "base/offload.hpp"
 
 namespace once::gateway {
 
@@ -53,61 +53,17 @@ class SystemSpoolDisk final : public SpoolDisk {
   SpoolResult<std::unique_ptr<SpoolFile>> create(const std::string& directory) override;
 };
 
-class SpoolJob {
- public:
-  virtual void execute() = 0;   // blocks
-  virtual void executed() = 0;  // right after it, on the same thread; the job may be gone afterwards
-
- protected:
-  ~SpoolJob() = default;
-};
-
-// Where jobs are executed. Every job that was added is.
-class SpoolRunner {
- public:
-  virtual ~SpoolRunner() = default;
-  virtual void add(SpoolJob& job) = 0;
-};
-
-// co_await call: the result of `act`, which is executed by the runner; the caller goes on at home.
-template <class Act>
-class [[nodiscard]] SpoolCall final : private Work, private SpoolJob {
- public:
-  SpoolCall(SpoolRunner& runner, Executor& home, Act act) : runner_(runner), home_(home), act_(std::move(act)) {
-    Work::run = [](Work& work) { static_cast<SpoolCall&>(work).caller_.resume(); };
-  }
-  SpoolCall(const SpoolCall&) = delete;
-  SpoolCall& operator=(const SpoolCall&) = delete;
-
-  bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> caller) {
-    caller_ = caller;
-    runner_.add(*this);
-  }
-  auto await_resume() { return *std::move(result_); }
-
- private:
-  void execute() override { result_.emplace(act_()); }
-  void executed() override { home_.post(*this); }
-
-  SpoolRunner& runner_;
-  Executor& home_;
-  Act act_;
-  std::optional<decltype(std::declval<Act&>()())> result_;
-  std::coroutine_handle<> caller_;
-};
-
 // Shared by the workers; outlives their requests.
 class Spool {
  public:
-  Spool(SpoolDisk& disk, SpoolRunner& runner) : disk_(disk), runner_(runner) {}
+  Spool(SpoolDisk& disk, Offload& runner) : disk_(disk), runner_(runner) {}
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
   SpoolDisk& disk() { return disk_; }
   template <class Act>
-  SpoolCall<Act> call(Executor& home, Act act) {
-    return SpoolCall<Act>(runner_, home, std::move(act));
+  OffloadCall<Act> call(Executor& home, Act act) {
+    return OffloadCall<Act>(runner_, home, std::move(act));
   }
 
   // False: all files together would be larger than `most`.
@@ -128,7 +84,7 @@ class Spool {
   struct Close;
 
   SpoolDisk& disk_;
-  SpoolRunner& runner_;
+  Offload& runner_;
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<std::uint64_t> files_ = 0;
   std::atomic<std::uint64_t> failures_ = 0;

@@ -58,10 +58,12 @@ void StreamRecorder::begin_unrecorded(OutcomeBytes head, std::string_view body) 
 Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string_view begun) {
   AppenderIdle idle{*this};
   while (true) {
-    BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = begun.substr(0, largest_piece)};
+    BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = begun};
     if (begun.empty()) chunk = co_await next(source);
-    begun.remove_prefix(std::min(begun.size(), largest_piece));
     if (chunk.kind == BodyChunk::Kind::data) {
+      begun = chunk.data;
+      chunk.data = begun.substr(0, largest_piece);
+      begun.remove_prefix(chunk.data.size());
       taken_ += chunk.data.size();
       gathered_.append(chunk.data);
       if (taken_ > limits_.max_stream) oversize_ = true;

@@ -24,6 +24,9 @@ bool has_streams(const Setup& setup) {
 bool has_stops(const Setup& setup) {
   return setup.bytes.streams.stops > 0;
 }
+bool has_large_requests(const Setup& setup) {
+  return setup.bytes.large_requests();
+}
 bool checks_health(const Setup& setup) {
   return setup.bytes.checks_health() && setup.bytes.reaches_servers();
 }
@@ -59,6 +62,7 @@ constexpr Mutant mutants[] = {
     {"hold_executes"},
     {"host_not_in_id", std::nullopt, Layer::bytes},
     {"journal_without_sync", StoreKind::journal},
+    {"large_body_ignored", std::nullopt, Layer::bytes, has_large_requests},
     {"late_claim_counts", StoreKind::redis_wait},
     {"late_claim_is_used", std::nullopt, Layer::bytes},
     {"lease_not_renewed"},

@@ -134,5 +134,23 @@ TEST(LargeFingerprint, a_body_that_cannot_be_read_has_none) {
   }
 }
 
+TEST(LargeFingerprint, tells_another_body_by_what_was_announced) {
+  const FingerprintPolicy raw;
+  const std::string plain = describe_large_body(raw, "text/plain", 12, "");
+  EXPECT_TRUE(differs_from(plain, 11, ""));
+  EXPECT_FALSE(differs_from(plain, 12, ""));
+  EXPECT_FALSE(differs_from(plain, 12, "sha-256=:abc=:"));
+  const std::string digested = describe_large_body(raw, "text/plain", 12, "sha-512=:xyz=:, sha-256=:abc=:");
+  EXPECT_FALSE(differs_from(digested, 12, ""));
+  EXPECT_FALSE(differs_from(digested, 12, "sha-256=:abc=:"));
+  EXPECT_TRUE(differs_from(digested, 12, "sha-256=:abd=:"));
+  EXPECT_TRUE(differs_from(digested, 12, "md5=:abc=:,sha-512=:abc=:"));
+  // Not compared, or not by its bytes.
+  EXPECT_EQ(describe_large_body({.body = Body::none}, "text/plain", 12, ""), "");
+  EXPECT_EQ(describe_large_body({.body = Body::json}, "multipart/form-data; boundary=b", 12, ""), "");
+  EXPECT_FALSE(differs_from("", 12, ""));
+  EXPECT_FALSE(differs_from("no number", 12, ""));
+}
+
 }  // namespace large_fingerprint_test
 }  // namespace once::core

@@ -14,7 +14,7 @@
 
 namespace once::sim {
 
-class FaultySpool final : private SpoolDisk, private SpoolRunner {
+class FaultySpool final : private SpoolDisk, private Offload {
  public:
   Spool spool{*this, *this};
 
@@ -26,7 +26,7 @@ class FaultySpool final : private SpoolDisk, private SpoolRunner {
 
   void go_on() {
     hangs = false;
-    for (SpoolJob* job : std::exchange(waiting_, {})) add(*job);
+    for (OffloadJob* job : std::exchange(waiting_, {})) add(*job);
   }
 
  private:
@@ -57,7 +57,7 @@ class FaultySpool final : private SpoolDisk, private SpoolRunner {
     if (fails()) return std::unexpected(error());
     return std::make_unique<File>(*this);
   }
-  void add(SpoolJob& job) override {
+  void add(OffloadJob& job) override {
     if (hangs) return waiting_.push_back(&job);
     job.execute();
     job.executed();
@@ -66,7 +66,7 @@ class FaultySpool final : private SpoolDisk, private SpoolRunner {
   bool fails() { return ++calls == fails_at; }
   SpoolError error() const { return {.fault = fails_with, .detail = "the disk fails"}; }
 
-  std::vector<SpoolJob*> waiting_;
+  std::vector<OffloadJob*> waiting_;
 };
 
 }  // namespace once::sim

@@ -2,6 +2,7 @@
 // nobody takes.
 #include <gtest/gtest.h>
 
+#include "tests/unit/support/held_offload.hpp"
 #include "tests/unit/support/sim_stage.hpp"
 
 namespace once::sim {
@@ -254,6 +255,115 @@ TEST(ConnectionOnNet, two_on_one_connection_survive_every_call_that_fails) {
     client.ask(unkeyed);
     stage.run(1s);
   });
+}
+
+// A stage that reads large bodies beside its loop.
+struct ReadsBeside {
+  explicit ReadsBeside(const std::function<void(ServingSettings&)>& change = {}) : stage(change) {
+    stage.gateway->shared().offload = &offload;
+  }
+
+  // While `client` waits, another one is served.
+  void other_is_served(const StageClient& client) {
+    stage.run(1s);
+    EXPECT_TRUE(client.responses.empty());
+    StageClient& other = stage.client();
+    other.ask("GET /page HTTP/1.1\r\nHost: api.test\r\n\r\n");
+    stage.run(1s);
+    EXPECT_EQ(other.response().status, 200);
+    offload.go_on();
+    stage.run(1s);
+  }
+
+  HeldOffload offload;  // outlives the stage
+  Stage stage;
+};
+
+TEST(ConnectionOnNet, a_large_body_is_compared_beside_the_loop) {
+  using Body = FingerprintPolicy::Body;
+  struct Case {
+    Body body;
+    std::string_view type;
+    std::string_view begin;
+    std::string_view end;
+  };
+  for (const Case& each :
+       {Case{Body::json, "application/json", "[\"", "\"]"},
+        Case{Body::form, "application/x-www-form-urlencoded", "a=", "&b=1"},
+        Case{Body::json, "multipart/form-data; boundary=b", "--b\r\nA: b\r\n\r\n", "\r\n--b--\r\n"}}) {
+    ReadsBeside world([&each](ServingSettings& all) { all.routes.front().policy.fingerprint.body = each.body; });
+    const auto ask = [&](std::size_t size) -> StageClient& {
+      const std::string body = fmt::format("{}{}{}", each.begin, std::string(size, 'x'), each.end);
+      StageClient& client = world.stage.client();
+      client.ask(fmt::format(
+          "POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k{}\r\nContent-Type: {}\r\nContent-Length: "
+          "{}\r\n\r\n{}",
+          size, each.type, body.size(), body));
+      return client;
+    };
+    world.offload.holds = true;
+    const StageClient& large = ask(http::most_bytes_at_once);
+    world.other_is_served(large);
+    EXPECT_EQ(large.response().field("Idempotency-Status"), "executed");
+    EXPECT_EQ(world.offload.jobs, 2U) << "held, and done";
+    const StageClient& again = ask(http::most_bytes_at_once);
+    world.stage.run(1s);
+    EXPECT_EQ(again.response().field("Idempotency-Status"), "replayed");
+    EXPECT_EQ(world.offload.jobs, 3U);
+    // A small one costs no other thread.
+    ask(1000);
+    world.stage.run(1s);
+    EXPECT_EQ(world.offload.jobs, 3U);
+    world.stage.finish();
+  }
+}
+
+// Nothing of a client that has left is missing when its body was read.
+TEST(ConnectionOnNet, a_client_may_leave_while_its_body_is_compared) {
+  ReadsBeside world;
+  world.offload.holds = true;
+  StageClient& client = world.stage.client();
+  client.ask(
+      fmt::format("POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k\r\nContent-Length: {}\r\n\r\n{}",
+                  1'000'000, std::string(1'000'000, 'x')));
+  world.stage.run(1s);
+  client.peer->reset();
+  world.stage.run(1s);
+  EXPECT_EQ(world.stage.requests, 0U);
+  world.offload.go_on();
+  world.stage.run(1s);
+  EXPECT_EQ(world.stage.requests, 1U);
+  world.stage.finish();
+}
+
+TEST(ConnectionOnNet, an_event_is_looked_for_beside_the_loop) {
+  std::string events;
+  while (events.size() < 400'000) events += fmt::format("id: {}\ndata: {}\n\n", events.size(), std::string(900, 'x'));
+  const std::size_t before_last = events.rfind("id: ", events.rfind("id: ") - 1);
+  ReadsBeside world;
+  world.stage.serve = [&](const Stage::Served& served) {
+    if (!served.whole) return;
+    const bool keyed = served.request.has("Idempotency-Key");
+    const std::string_view body = keyed ? std::string_view(events) : "ok";
+    served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{}",
+                                 body.size(), body));
+  };
+  const auto ask = [&](std::string_view fields) -> StageClient& {
+    StageClient& client = world.stage.client();
+    client.ask(fmt::format(
+        "POST /chat HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k\r\n{}Content-Length: 2\r\n\r\nhi", fields));
+    return client;
+  };
+  const StageClient& first = ask("");
+  world.stage.run(5s);
+  EXPECT_TRUE(first.response().body == events);
+  world.offload.holds = true;
+  const std::string id = events.substr(before_last + 4, events.find('\n', before_last) - before_last - 4);
+  const StageClient& resumed = ask(fmt::format("Last-Event-ID: {}\r\n", id));
+  world.other_is_served(resumed);
+  EXPECT_EQ(resumed.response().body, events.substr(events.rfind("id: ")));
+  EXPECT_EQ(world.stage.executed.at("k"), 1U);
+  world.stage.finish();
 }
 
 }  // namespace connection_net_test

@@ -349,56 +349,84 @@ TEST(LargeRequest, has_no_key_from_its_body) {
   world.finish();
 }
 
-std::string expecting(std::size_t size) {
-  return head(fmt::format("Content-Type: text/plain\r\nExpect: 100-continue\r\nContent-Length: {}", size));
+std::string expecting(std::size_t size, std::string_view fields = "") {
+  return head(fmt::format("Content-Type: text/plain\r\n{}Expect: 100-continue\r\nContent-Length: {}", fields, size));
 }
 
-TEST(LargeRequest, is_asked_for_unless_its_response_is_recorded) {
-  const std::string body = bytes(pieces);
-  Spooling world;
-  StageClient& first = world.stage.client();
-  first.ask(expecting(body.size()));
+// One that waits until it is asked for its body.
+StageClient& waits_for_continue(Spooling& world, const std::string& head, std::string_view body) {
+  StageClient& client = world.stage.client();
+  client.ask(head);
   world.stage.run(1s);
-  ASSERT_EQ(first.interim.size(), 1U);
-  EXPECT_EQ(first.interim.front().status, 100);
-  first.peer->send(body);
+  if (client.interim.size() == 1 && client.interim.front().status == 100) client.peer->send(body);
   world.stage.run(5s);
-  EXPECT_EQ(first.response().field("Idempotency-Status"), "executed");
-  StageClient& again = world.stage.client();
-  again.ask(expecting(body.size()));
-  world.stage.run(1s);
-  EXPECT_EQ(again.response().field("Idempotency-Status"), "replayed");
-  EXPECT_EQ(again.response().field("Connection"), "close");
-  EXPECT_TRUE(again.interim.empty());
+  return client;
+}
+
+TEST(LargeRequest, is_asked_for_and_compared_if_it_may_be_the_recorded_one) {
+  const std::string body = bytes(pieces);
+  std::string other = body;
+  other[pieces / 2] = '!';
+  struct Case {
+    std::string_view body;
+    std::string_view status;
+  };
+  Spooling world;
+  for (const Case& each : {Case{body, "executed"}, Case{body, "replayed"}, Case{other, "mismatch"}}) {
+    const StageClient& client = waits_for_continue(world, expecting(pieces), each.body);
+    EXPECT_EQ(client.interim.size(), 1U) << each.status;
+    EXPECT_EQ(client.response().field("Idempotency-Status"), each.status);
+  }
+  EXPECT_EQ(world.status(announced(other)), "mismatch");
   EXPECT_EQ(world.stage.requests, 1U);
-  // One that may be small is read and compared.
+  // One that may be small is compared, too.
   for (const std::string& request :
        {expecting(in_memory), head("Expect: 100-continue\r\nTransfer-Encoding: chunked")}) {
-    StageClient& small = world.stage.client();
-    small.ask(request);
-    world.stage.run(1s);
-    ASSERT_EQ(small.interim.size(), 1U);
-    EXPECT_EQ(small.interim.front().status, 100);
+    StageClient& small = waits_for_continue(world, request, "");
+    EXPECT_EQ(small.interim.size(), 1U);
     small.peer->close();
   }
   world.finish();
 }
 
-TEST(LargeRequest, is_asked_for_if_nobody_says_whose_it_is) {
-  const std::string body = bytes(2000);
-  const std::string anonymous = fmt::format(
-      "POST /files HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k1\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
-      body.size());
+TEST(LargeRequest, is_not_asked_for_if_its_head_says_that_it_is_another_one) {
+  const std::string body = bytes(pieces);
+  constexpr std::string_view digest = "Content-Digest: sha-512=:eA==:, sha-256=:eHh4:\r\n";
   Spooling world;
-  for (const std::string_view status : {"executed", "replayed"}) {
-    StageClient& client = world.stage.client();
-    client.ask(anonymous);
-    world.stage.run(1s);
-    EXPECT_EQ(client.interim.size(), 1U);
-    client.peer->send(body);
-    world.stage.run(1s);
-    EXPECT_EQ(client.response().field("Idempotency-Status"), status);
+  const StageClient& first = waits_for_continue(world, expecting(pieces, digest), body);
+  EXPECT_EQ(first.response().field("Idempotency-Status"), "executed");
+  EXPECT_FALSE(first.response().has("Idempotency-Request-Body"));
+  for (const std::string& request : {expecting(pieces - 1), expecting(pieces, "Content-Digest: sha-256=:eHh5:\r\n")}) {
+    const StageClient& other = waits_for_continue(world, request, body);
+    EXPECT_TRUE(other.interim.empty());
+    EXPECT_EQ(other.response().status, 422);
+    EXPECT_EQ(other.response().field("Idempotency-Status"), "mismatch");
+    EXPECT_EQ(other.response().field("Connection"), "close");
   }
+  const StageClient& again = waits_for_continue(world, expecting(pieces, digest), body);
+  EXPECT_EQ(again.interim.size(), 1U);
+  EXPECT_EQ(again.response().field("Idempotency-Status"), "replayed");
+  EXPECT_FALSE(again.response().has("Idempotency-Request-Body"));
+  EXPECT_EQ(world.stage.requests, 1U);
+  EXPECT_EQ(world.disk.spool.files(), 2U);
+  world.finish();
+}
+
+// The boundary of several parts may be longer than that of the first try.
+TEST(LargeRequest, of_several_parts_is_always_asked_for) {
+  const auto form = [](std::string_view boundary) {
+    return fmt::format("--{0}\r\nA: b\r\n\r\n{1}\r\n--{0}--\r\n", boundary, bytes(pieces));
+  };
+  Spooling world;
+  for (const std::string_view boundary : {"first", "second-one"}) {
+    const std::string body = form(boundary);
+    const std::string fields = fmt::format("Content-Type: multipart/form-data; boundary={}\r\n", boundary);
+    const StageClient& client = waits_for_continue(
+        world, head(fmt::format("{}Expect: 100-continue\r\nContent-Length: {}", fields, body.size())), body);
+    EXPECT_EQ(client.interim.size(), 1U);
+    EXPECT_EQ(client.response().field("Idempotency-Status"), boundary == "first" ? "executed" : "replayed");
+  }
+  EXPECT_EQ(world.stage.requests, 1U);
   world.finish();
 }
 

@@ -38,6 +38,107 @@ TEST(PassThroughOnNet, a_response_split_at_every_byte_reaches_the_client) {
   }
 }
 
+// So many calls to the network, of the gateway.
+struct Calls {
+  explicit Calls(Stage& stage) {
+    stage.gateway->net().faults = [this](NetCall call) {
+      if (call == NetCall::receive) ++received;
+      if (call == NetCall::send) ++sent;
+      return NetFault::none;
+    };
+  }
+  std::size_t received = 0;
+  std::size_t sent = 0;
+};
+
+std::string letters(std::size_t size) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + i % 23);
+  return text;
+}
+
+TEST(PassThroughOnNet, a_large_body_goes_through_in_large_pieces) {
+  const std::string body = letters(std::size_t{1} << 20U);
+  const std::string length = fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body);
+  const std::string chunk = fmt::format("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body);
+  for (const std::string& framed : {length, chunk}) {
+    for (const bool uploads : {false, true}) {
+      Stage stage({}, {.capacity = 2 * body.size()});
+      std::string uploaded;
+      stage.serve = [&](const Stage::Served& served) {
+        if (!served.whole) return;
+        uploaded = served.request.body;
+        served.peer.send(uploads ? std::string(by_length) : "HTTP/1.1 200 OK\r\n" + framed);
+      };
+      StageClient& client = stage.client();
+      Calls calls(stage);
+      client.ask(uploads ? "PUT /file HTTP/1.1\r\nHost: api.test\r\n" + framed : std::string(get));
+      stage.run(1s);
+      EXPECT_EQ(client.response().status, 200);
+      EXPECT_TRUE((uploads ? uploaded : client.response().body) == body);
+      EXPECT_LE(calls.received, 24U);
+      EXPECT_LE(calls.sent, 24U);
+      stage.finish();
+    }
+  }
+}
+
+// It does not fit into the first buffer, and is here as a whole.
+TEST(PassThroughOnNet, a_body_of_ten_kilobytes_is_sent_with_its_head) {
+  const std::string body = letters(10'000);
+  Stage stage;
+  std::string uploaded;
+  stage.serve = [&](const Stage::Served& served) {
+    if (!served.whole) return;
+    uploaded = served.request.body;
+    served.peer.send(by_length);
+  };
+  StageClient& client = stage.client();
+  Calls calls(stage);
+  client.ask(fmt::format("PUT /file HTTP/1.1\r\nHost: api.test\r\nContent-Length: {}\r\n\r\n{}", body.size(), body));
+  stage.run(1s);
+  EXPECT_EQ(client.response().status, 200);
+  EXPECT_EQ(uploaded, body);
+  EXPECT_EQ(calls.sent, 2U);
+  stage.finish();
+}
+
+// Whether all windows are taken or not.
+TEST(PassThroughOnNet, a_large_body_needs_no_window) {
+  const std::string body = letters(100'000);
+  Stage stage;
+  http::Windows& windows = stage.gateway->worker(0).loop().windows();
+  while (windows.take()) continue;
+  stage.serve = [&](const Stage::Served& served) {
+    if (!served.whole) return;
+    served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), served.request.body));
+  };
+  StageClient& client = stage.client();
+  client.ask(fmt::format("PUT /file HTTP/1.1\r\nHost: api.test\r\nContent-Length: {}\r\n\r\n{}", body.size(), body));
+  stage.run(1s);
+  EXPECT_EQ(client.response().body, body);
+  while (windows.taken() > 0) windows.give_back();
+  stage.finish();
+}
+
+TEST(PassThroughOnNet, large_bodies_survive_every_call_that_fails) {
+  const std::string body = letters(150'000);
+  const std::string request =
+      fmt::format("PUT /file HTTP/1.1\r\nHost: api.test\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
+  fails_nowhere([&](Stage& stage) {
+    stage.serve = [&](const Stage::Served& served) {
+      if (!served.whole) return;
+      EXPECT_TRUE(served.request.method == "GET" || served.request.body == body);
+      served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body));
+    };
+    StageClient& client = stage.client();
+    client.ask(request + std::string(get));
+    client.reader.expect("GET");
+    stage.run(1s);
+    for (const Message& got : client.responses) EXPECT_TRUE(got.status != 200 || got.body == body);
+  });
+}
+
 // Half a response must not look like a whole one.
 TEST(PassThroughOnNet, a_response_that_ends_at_any_byte_is_no_whole_one) {
   for (const bool resets : {false, true}) {

@@ -1,13 +1,13 @@
 // The spool on a real disk, with its real threads.
+#include "gateway/spool/spool.hpp"
+
 #include <atomic>
 #include <filesystem>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "gateway/spool/spool_threads.hpp"
+#include "base/offload_threads.hpp"
 
 namespace once::gateway {
 namespace spool_test {
@@ -44,7 +44,7 @@ TEST_F(SpoolOnDisk, says_which_folder_is_missing) {
 }
 
 TEST_F(SpoolOnDisk, counts_what_all_files_take) {
-  SpoolThreads threads;
+  OffloadThreads threads;
   Spool spool(disk_, threads);
   EXPECT_TRUE(spool.may_take(100, 100));
   EXPECT_TRUE(spool.take(60, 100));
@@ -60,7 +60,7 @@ TEST_F(SpoolOnDisk, a_file_that_is_closed_gives_its_room_back) {
   {
     std::unique_ptr<Spool> spool;
     {
-      SpoolThreads threads;
+      OffloadThreads threads;
       spool = std::make_unique<Spool>(disk_, threads);
       auto file = disk_.create(folder_);
       ASSERT_TRUE(file);
@@ -71,34 +71,6 @@ TEST_F(SpoolOnDisk, a_file_that_is_closed_gives_its_room_back) {
     left = spool->bytes();
   }
   EXPECT_EQ(left, 0U);
-}
-
-class Counted final : public SpoolJob {
- public:
-  explicit Counted(std::atomic<int>& count) : count_(count) {}
-  void execute() override { ++executed_; }
-  void executed() override { count_ += executed_; }
-
- private:
-  std::atomic<int>& count_;
-  int executed_ = 0;
-};
-
-TEST(SpoolThreads, execute_every_job_of_every_thread) {
-  std::atomic<int> count = 0;
-  std::vector<std::vector<Counted>> jobs(4, std::vector<Counted>(100, Counted(count)));
-  {
-    SpoolThreads threads;
-    std::vector<std::thread> senders;
-    senders.reserve(jobs.size());
-    for (std::vector<Counted>& mine : jobs) {
-      senders.emplace_back([&threads, &mine] {
-        for (Counted& job : mine) threads.add(job);
-      });
-    }
-    for (std::thread& sender : senders) sender.join();
-  }
-  EXPECT_EQ(count, 400);
 }
 
 }  // namespace spool_test

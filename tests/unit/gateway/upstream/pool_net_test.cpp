@@ -1,5 +1,8 @@
 // Connections to a backend, byte by byte: which are used again, which are not, and what becomes of a request whose
 // connection was closed while it idled.
+#include <algorithm>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tests/unit/support/sim_stage.hpp"
@@ -146,6 +149,52 @@ TEST(PoolOnNet, without_descriptors_idle_connections_make_room) {
   stage.run(500ms);
   EXPECT_EQ(client.response().status, 200);
   stage.gateway->net().most_descriptors = 1000;
+  stage.finish();
+}
+
+// So many keyed requests at a time, answered together.
+void wave(Stage& stage, std::size_t count, unsigned number) {
+  std::vector<Peer*> asked;
+  stage.serve = [&asked](const Stage::Served& served) {
+    if (served.whole) asked.push_back(&served.peer);
+  };
+  while (stage.clients.size() < count) stage.client();
+  for (std::size_t i = 0; i < count; ++i) stage.clients[i]->ask(post(fmt::format("{}-{}", number, i)));
+  stage.run(100ms);
+  EXPECT_EQ(asked.size(), count);
+  for (Peer* peer : asked) peer->send(fine);
+  stage.run(100ms);
+}
+
+std::size_t idle(const Stage& stage) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(stage.connections, [](const auto& each) { return !each->ended && !each->reset; }));
+}
+
+TEST(PoolOnNet, as_many_connections_are_kept_as_were_in_use) {
+  constexpr std::size_t many = 200;
+  Stage stage([](ServingSettings& all) { all.pool.idle_max = 1h; });
+  for (unsigned number = 0; number < 20; ++number) wave(stage, many, number);
+  EXPECT_EQ(stage.connections.size(), many);
+  // None that idled for a second is used for a key, and the new ones take the place of the old.
+  stage.run(2s);
+  wave(stage, many, 20);
+  EXPECT_EQ(stage.connections.size(), 2 * many);
+  EXPECT_EQ(idle(stage), many);
+  // Less is kept as less is needed.
+  for (unsigned number = 21; number < 71; ++number) {
+    wave(stage, 10, number);
+    stage.run(300ms);
+  }
+  EXPECT_LE(idle(stage), 20U);
+  EXPECT_EQ(stage.connections.size(), 2 * many);
+  stage.finish();
+}
+
+TEST(PoolOnNet, no_more_connections_are_kept_than_the_setting_allows) {
+  Stage stage([](ServingSettings& all) { all.pool.max_idle = 50; });
+  wave(stage, 200, 0);
+  EXPECT_EQ(idle(stage), 50U);
   stage.finish();
 }
 

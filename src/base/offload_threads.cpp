@@ -1,17 +1,18 @@
-#include "gateway/spool/spool_threads.hpp"
+#include "base/offload_threads.hpp"
 
 #include <utility>
 
-namespace once::gateway {
+namespace once::base {
 
 namespace {
 
-// A body is written, hashed and read by one at a time, so a second thread keeps a large one from delaying all others.
+// What is done for one body is done by one thread at a time, so a second one keeps a large body from delaying all
+// others.
 constexpr std::size_t thread_count = 2;
 
 }  // namespace
 
-SpoolThreads::~SpoolThreads() {
+OffloadThreads::~OffloadThreads() {
   std::vector<std::thread> threads;
   {
     const auto state = state_.lock();
@@ -22,19 +23,19 @@ SpoolThreads::~SpoolThreads() {
   for (std::thread& thread : threads) thread.join();
 }
 
-void SpoolThreads::add(SpoolJob& job) {
+void OffloadThreads::add(OffloadJob& job) {
   const auto state = state_.lock();
   state->jobs.push_back(&job);
   while (state->threads.size() < thread_count) state->threads.emplace_back([this] { work(); });
   wake_.notify_one();
 }
 
-void SpoolThreads::work() {
+void OffloadThreads::work() {
   auto state = state_.lock();
   while (true) {
     state.wait(wake_, [&] { return state->ending || !state->jobs.empty(); });
     if (state->jobs.empty()) return;
-    SpoolJob& job = *state->jobs.front();
+    OffloadJob& job = *state->jobs.front();
     state->jobs.pop_front();
     state.unlock();
     job.execute();
@@ -43,4 +44,4 @@ void SpoolThreads::work() {
   }
 }
 
-}  // namespace once::gateway
+}  // namespace once::base

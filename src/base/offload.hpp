@@ -1,0 +1,57 @@
+// Work that an event loop must not do itself: it blocks, or takes so long that other connections would notice. Its
+// caller awaits it. The threads are a port.
+#pragma once
+
+#include <coroutine>
+#include <optional>
+#include <utility>
+
+#include "base/executor.hpp"
+
+namespace once::base {
+
+class OffloadJob {
+ public:
+  virtual void execute() = 0;   // may block
+  virtual void executed() = 0;  // right after it, on the same thread; the job may be gone afterwards
+
+ protected:
+  ~OffloadJob() = default;
+};
+
+// Where jobs are executed. Every job that was added is.
+class Offload {
+ public:
+  virtual ~Offload() = default;
+  virtual void add(OffloadJob& job) = 0;
+};
+
+// co_await call: the result of `act`, which is executed there; the caller goes on at home.
+template <class Act>
+class [[nodiscard]] OffloadCall final : private Work, private OffloadJob {
+ public:
+  OffloadCall(Offload& offload, Executor& home, Act act) : offload_(offload), home_(home), act_(std::move(act)) {
+    Work::run = [](Work& work) { static_cast<OffloadCall&>(work).caller_.resume(); };
+  }
+  OffloadCall(const OffloadCall&) = delete;
+  OffloadCall& operator=(const OffloadCall&) = delete;
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) {
+    caller_ = caller;
+    offload_.add(*this);
+  }
+  auto await_resume() { return *std::move(result_); }
+
+ private:
+  void execute() override { result_.emplace(act_()); }
+  void executed() override { home_.post(*this); }
+
+  Offload& offload_;
+  Executor& home_;
+  Act act_;
+  std::optional<decltype(std::declval<Act&>()())> result_;
+  std::coroutine_handle<> caller_;
+};
+
+}  // namespace once::base
