@@ -285,8 +285,8 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
   drop_surplus(busy_ - 1);  // this one is still counted
 }
 
-// Those that rest and those in use are not more than were in use at a time in this window or the last one. The ones that
-// rested longest go: a pool full of connections too old for keyed requests would make each of them connect anew.
+// Those that rest and those in use are not more than were in use at a time in this window or the last one. The ones
+// that rested longest go: a pool full of connections too old for keyed requests would make each of them connect anew.
 void UpstreamPool::drop_surplus(std::size_t busy) {
   const std::size_t wanted = std::max({peak_, peak_before_, least_kept});
   const std::size_t most = std::min(limits_.max_idle, wanted > busy ? wanted - busy : 0);
