@@ -24,7 +24,11 @@ class Windows {
   static constexpr std::size_t size = std::size_t{64} << 10U;
   static constexpr std::size_t most = 256;
 
-  bool take() { return taken_ < most && ++taken_ > 0; }
+  bool take() {
+    if (taken_ == most) return false;
+    ++taken_;
+    return true;
+  }
   void give_back() { --taken_; }
   std::size_t taken() const { return taken_; }
 
