@@ -241,6 +241,10 @@ bool meets(const std::optional<MethodSet>& methods, const MethodSet& others) {
   return methods ? (*methods & others).any() : others.any();
 }
 
+bool is_same_path(const Route& a, const Route& b) {
+  return PathPattern(a.path) == PathPattern(b.path);
+}
+
 // One route may use keys that another one ends.
 void check_lives(Config& config, Findings& out) {
   Duration longest{};
@@ -258,7 +262,7 @@ void check_lives(Config& config, Findings& out) {
       out.warning(route, {"mode", "scope"}, "scope: life has no effect with mode: shadow");
     }
     const bool ends = std::ranges::any_of(config.routes, [&](const Route& other) {
-      return other.path == route.path && has_lives(other.policy) && meets(other.methods, other.policy.life.ended_by);
+      return is_same_path(other, route) && has_lives(other.policy) && meets(other.methods, other.policy.life.ended_by);
     });
     if (!ends) {
       out.warning(route, {"scope"},
@@ -432,7 +436,7 @@ void check_routes(Config& config, Findings& out) {
           fmt::format("upstream: there is no upstream \"{}\"{}", route->upstream, suggestion(route->upstream, names)));
     }
     const auto hidden_by = std::find_if(config.routes.begin(), route, [&](const Route& earlier) {
-      return (earlier.path == "/**" || earlier.path == route->path) && covers(earlier.methods, route->methods) &&
+      return (earlier.path == "/**" || is_same_path(earlier, *route)) && covers(earlier.methods, route->methods) &&
              covers_hosts(earlier, *route);
     });
     if (hidden_by != route) {

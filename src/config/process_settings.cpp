@@ -504,7 +504,8 @@ const Settings<Route>& route_settings() {
   static const Settings<Route> table = {
       one<Route>(
           "path", [](auto& r) -> auto& { return r.path; }, pattern_codec(),
-          "The paths of the route; every route needs it. The first matching route in the file is used."),
+          "The paths of the route; every route needs it. A slash at the end does not count, neither here nor in a "
+          "request. The first matching route in the file is used."),
       list<Route>(
           "host", [](auto& r) -> auto& { return r.hosts; }, route_host_codec(), "",
           "Which hosts this route is for, by the Host of the request without its port. Empty: every host."),

@@ -133,6 +133,15 @@ std::string normalise_segment(std::string_view segment) {
   return out;
 }
 
+namespace {
+
+bool ends_parameters(std::string_view rest, Reading reading) {
+  return rest.starts_with('/') || (reading.encoded_slash_ends_parameters && rest.starts_with(encoded_slash)) ||
+         (reading.backslash_ends_parameters && rest.starts_with('\\'));
+}
+
+}  // namespace
+
 std::optional<std::expected<std::string, PathError>> reread(std::string_view normal, Reading reading) {
   std::string read;
   for (std::size_t i = 0; i < normal.size(); ++i) {
@@ -141,7 +150,7 @@ std::optional<std::expected<std::string, PathError>> reread(std::string_view nor
     if (slash || (reading.backslashes && normal[i] == '\\')) {
       read.push_back('/');
     } else if (reading.parameters && normal[i] == ';') {
-      while (i + 1 < normal.size() && normal[i + 1] != '/' && !normal.substr(i + 1).starts_with(encoded_slash)) ++i;
+      while (i + 1 < normal.size() && !ends_parameters(normal.substr(i + 1), reading)) ++i;
     } else {
       read.push_back(normal[i]);
     }

@@ -30,6 +30,9 @@ struct Reading {
   bool encoded_slashes = false;  // %2F is a slash: what WSGI and CGI hand to an application
   bool backslashes = false;      // \ is a slash
   bool parameters = false;       // what follows a ; is no part of a segment: servlets
+  // Where parameters end beside a slash: readers take them off before or after they decode the rest.
+  bool encoded_slash_ends_parameters = false;
+  bool backslash_ends_parameters = false;
 };
 
 // A normal path as such a reader sees it, in its normal form; nullopt if that is the same.

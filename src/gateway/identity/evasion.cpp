@@ -29,9 +29,12 @@ bool is_another_route(const Routes& routes, const RoutedPolicy& routed, const As
 // Each of them, and all together: a backend has any of these habits, or several.
 bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, const Asked& asked,
                          std::string_view normal) {
-  for (unsigned habits = 1; habits < 8; ++habits) {
-    const Reading reading{
-        .encoded_slashes = (habits & 1U) != 0, .backslashes = (habits & 2U) != 0, .parameters = (habits & 4U) != 0};
+  for (unsigned habits = 1; habits < 32; ++habits) {
+    const Reading reading{.encoded_slashes = (habits & 1U) != 0,
+                          .backslashes = (habits & 2U) != 0,
+                          .parameters = (habits & 4U) != 0,
+                          .encoded_slash_ends_parameters = (habits & 8U) != 0,
+                          .backslash_ends_parameters = (habits & 16U) != 0};
     const auto read = reread(normal, reading);
     if (!read) continue;
     if (!*read) return true;

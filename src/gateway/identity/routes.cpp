@@ -12,8 +12,17 @@
 
 namespace once::gateway {
 
+namespace {
+
+std::string_view without_last_slash(std::string_view path) {
+  return path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
+}
+
+}  // namespace
+
 PathPattern::PathPattern(std::string_view pattern) {
   ONCE_ASSERT(pattern.starts_with('/'));
+  pattern = without_last_slash(pattern);
   pattern.remove_prefix(1);
   while (true) {
     const std::size_t slash = pattern.find('/');
@@ -23,7 +32,7 @@ PathPattern::PathPattern(std::string_view pattern) {
       return;
     }
     const bool any = segment == "*" || (segment.starts_with('{') && segment.ends_with('}'));
-    segments_.push_back({.literal = normalise_segment(segment), .any = any});
+    segments_.push_back({.literal = any ? std::string() : normalise_segment(segment), .any = any});
     if (slash == std::string_view::npos) return;
     pattern.remove_prefix(slash + 1);
   }
@@ -31,6 +40,7 @@ PathPattern::PathPattern(std::string_view pattern) {
 
 bool PathPattern::matches(std::string_view path) const {
   if (!path.starts_with('/')) return false;
+  path = without_last_slash(path);
   path.remove_prefix(1);
   bool ended = false;
   for (const Segment& segment : segments_) {

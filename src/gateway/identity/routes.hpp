@@ -11,17 +11,21 @@
 
 namespace once::gateway {
 
-// "/v1/*/items/{id}/**": `*` and `{name}` are one segment, `**` at the end is any rest, none included.
+// "/v1/*/items/{id}/**": `*` and `{name}` are one segment, `**` at the end is any rest, none included. A slash at the
+// end does not count, neither in the pattern nor in the path: many backends serve both.
 class PathPattern {
  public:
   explicit PathPattern(std::string_view pattern);
   // A normal path.
   bool matches(std::string_view path) const;
+  // The same paths, whatever the names in braces.
+  bool operator==(const PathPattern&) const = default;
 
  private:
   struct Segment {
-    std::string literal;
+    std::string literal;  // empty: any
     bool any = false;
+    bool operator==(const Segment&) const = default;
   };
   std::vector<Segment> segments_;
   bool any_rest_ = false;

@@ -117,6 +117,8 @@ const Case cases[] = {
    "once.yaml:2:40: no status is recorded: every retry executes again\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /**\n    methods: [POST]\n  - path: /x\n    methods: [POST]\n  - path: /y", "",
    "once.yaml:5:5: this route is never used: the route for /** before it matches the same requests\n"},
+  {"upstreams: {a: http://a}\ndefaults: {caller_missing: reject}\nroutes:\n  - {path: '/x/{id}'}\n  - {path: '/x/*/'}", "",
+   "once.yaml:5:5: this route is never used: the route for /x/{id} before it matches the same requests\n"},
   {"upstreams: {a: http://a}\ndefaults: {caller_missing: reject}\nroutes:\n  - {path: /**, host: '*.a.test'}\n  - {path: /x, host: b.a.test}\n"
    "  - {path: /x, host: [b.a.test, a.test]}\n  - {path: /x}", "",
    "once.yaml:5:5: this route is never used: the route for *.a.test/** before it matches the same requests\n"},

@@ -97,6 +97,21 @@ TEST_F(IdentifyTest, what_could_be_another_request_at_the_backend_is_refused) {
   }
 }
 
+// Servlets take parameters off before or after they decode the rest; some take a backslash for a slash.
+TEST_F(IdentifyTest, parameters_hide_no_route_wherever_a_backend_ends_them) {
+  route("/v1/charges/refunds").key.required = Required::yes;
+  route("/**");
+  // A parser lets no backslash through in some clients; escaped, it is the same one.
+  for (const std::string path : {"/v1/charges;x\\refunds", "/v1/charges;x%5Crefunds", "/v1/charges;x%2Frefunds",
+                                 "/v1;a%2Fb\\charges;c/refunds", "/v1/charges/refunds;x\\y",
+                                 "/v1/charges/refunds;x%2Fy", "/v1/charges\\refunds\\", "/v1/charges%2Frefunds%2F"}) {
+    const RoutedRequest found = routed("POST " + path);
+    ASSERT_TRUE(found.refused.has_value()) << path;
+    EXPECT_THAT(found.refused->detail, HasSubstr("a semicolon")) << path;
+  }
+  EXPECT_EQ(routed("POST /v1/charges;x\\y").refused, std::nullopt);
+}
+
 TEST_F(IdentifyTest, a_url_with_the_scheme_of_its_connection_is_taken) {
   route("/**");
   RequestFacts facts = request("POST https://api.test/x");

@@ -21,9 +21,11 @@ TEST(PathPatternTest, patterns_and_paths) {
            {"/", "", false},
            {"/", "*", false},
            {"/a", "/a", true},
-           {"/a", "/a/", false},
+           {"/a", "/a/", true},
            {"/a/", "/a/", true},
-           {"/a/", "/a", false},
+           {"/a/", "/a", true},
+           {"/a/", "/a/b", false},
+           {"/a/", "/", false},
            {"/a", "/ab", false},
            {"/a", "/A", false},
            {"/a/b", "/a/b", true},
@@ -31,12 +33,15 @@ TEST(PathPatternTest, patterns_and_paths) {
            {"/a/b", "/a/b/c", false},
            {"/a/b", "/a//b", false},
            {"/*", "/a", true},
+           {"/*", "/a/", true},
+           {"/*/", "/a", true},
            {"/*", "/", false},
            {"/*", "/a/b", false},
            {"/a/*/c", "/a/b/c", true},
            {"/a/*/c", "/a//c", false},
            {"/a/*/c", "/a/b/d", false},
            {"/a/{id}", "/a/7", true},
+           {"/a/{id}", "/a/7/", true},
            {"/a/{id}", "/a/", false},
            {"/a/{id}", "/a/7/8", false},
            {"/a/{id", "/a/7", false},
@@ -66,6 +71,13 @@ TEST(PathPatternTest, patterns_and_paths) {
        }) {
     EXPECT_EQ(PathPattern(pattern).matches(path), matches) << pattern << " and " << path;
   }
+}
+
+TEST(PathPatternTest, equal_patterns_are_for_the_same_paths) {
+  EXPECT_EQ(PathPattern("/a/{id}"), PathPattern("/%61/*/"));
+  EXPECT_NE(PathPattern("/a/*"), PathPattern("/a/**"));
+  EXPECT_NE(PathPattern("/a/*"), PathPattern("/a"));
+  EXPECT_NE(PathPattern("/"), PathPattern("/*"));
 }
 
 TEST(RoutesTest, the_first_route_whose_path_and_method_fit_is_taken) {
