@@ -20,7 +20,7 @@ Policy ietf() {
 
 // As Stripe's client libraries expect it. The scope is the caller and the account it acts for: the fingerprint holds
 // method and path, so a key used again on another path is a mismatch, not a second operation. A 500 is the answer to
-// every retry, as it is with Stripe.
+// every retry, as it is with Stripe, and so is a 402: a card that was declined, not a request for payment.
 Policy stripe() {
   Policy policy = ietf();
   policy.dialect = "stripe";
@@ -28,6 +28,7 @@ Policy stripe() {
   policy.scope = {ScopePart::caller};
   policy.scope_headers = {"Stripe-Account", "Stripe-Context"};
   policy.record.statuses |= statuses({{500, 500}});
+  policy.record.refusals &= ~statuses({{402, 402}});
   policy.wording.mismatch_status = 400;
   policy.wording.mismatch_code = "idempotency_error";
   policy.wording.in_flight_code = "idempotency_key_in_use";

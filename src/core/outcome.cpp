@@ -131,7 +131,7 @@ StatusSet default_statuses() {
 }
 
 StatusSet default_refusals() {
-  return statuses({{401, 401}, {403, 403}, {407, 408}, {413, 413}, {425, 425}, {429, 429}});
+  return statuses({{401, 403}, {407, 408}, {413, 413}, {425, 425}, {429, 429}});
 }
 
 RecordPolicy default_record_policy() {

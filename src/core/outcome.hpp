@@ -75,7 +75,7 @@ StatusSet statuses(std::initializer_list<std::pair<int, int>> ranges);
 bool contains(const StatusSet& set, int status);
 
 StatusSet default_statuses();  // 2xx 3xx 4xx; refusals among them win
-StatusSet default_refusals();  // 401 403 407 408 413 425 429
+StatusSet default_refusals();  // 401 402 403 407 408 413 425 429
 RecordPolicy default_record_policy();
 
 // A body that stays in the chunks in which it was appended.

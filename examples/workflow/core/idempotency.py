@@ -5,7 +5,7 @@ import json
 from django.db import connection, transaction
 
 # Responses that mean that nothing was done, so that a retry executes: the same as record.refusals.
-REFUSALS = {401, 403, 407, 408, 413, 425, 429}
+REFUSALS = {401, 402, 403, 407, 408, 413, 425, 429}
 
 
 def idempotent(view):

@@ -31,10 +31,26 @@ FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   return found;
 }
 
+// Credentials that a client makes anew for every try: a payment, or a signature over time and nonce. Its retry would be
+// another caller, and would execute again.
+bool is_for_one_try(std::string_view credentials) {
+  constexpr std::array<std::string_view, 9> schemes = {
+      "Payment", "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "Signature", "Hawk", "Digest", "Negotiate",
+      "NTLM",    "PrivateToken"};
+  const std::string_view scheme = credentials.substr(0, credentials.find_first_of(" \t"));
+  if (std::ranges::any_of(schemes, [scheme](std::string_view each) { return iequals(scheme, each); })) return true;
+  // OAuth 1. Some send a token that stays the same under this name.
+  return iequals(scheme, "OAuth") && credentials.contains("oauth_signature=");
+}
+
 FoundSource find_source(const CallerSource& source, const http::RequestHead& head, PeerTrust peer) {
   if (source.kind == Kind::proxy_header && peer != PeerTrust::trusted_proxy) return {};
-  if (source.kind != Kind::cookie) return find_header(source.name, head);
   FoundSource found;
+  if (source.kind != Kind::cookie) {
+    found = find_header(source.name, head);
+    const bool credentials = found.count == 1 && same_name(source.name, "Authorization");
+    return credentials && is_for_one_try(found.value) ? FoundSource() : found;
+  }
   for (const http::Field& field : head.fields) {
     if (same_name(field.name, "Cookie")) find_cookie(field.value, source.name, found);
   }

@@ -104,7 +104,7 @@ TEST(Settle, of_an_unframed_answer_that_is_not_recorded_the_status_is_enough) {
 }
 
 TEST(Settle, a_refusal_gives_the_claim_back) {
-  for (const int status : {401, 403, 407, 408, 413, 425, 429})
+  for (const int status : {401, 402, 403, 407, 408, 413, 425, 429})
     EXPECT_EQ(kind_of_whole(status), Kind::release) << status;
 }
 
@@ -193,7 +193,7 @@ TEST(Statuses, ranges_hold_both_ends_and_ignore_what_is_out_of_range) {
 }
 
 TEST(Statuses, defaults_are_2xx_3xx_4xx_of_which_refusals_win) {
-  EXPECT_EQ(default_refusals().count(), 7U);
+  EXPECT_EQ(default_refusals().count(), 8U);
   EXPECT_EQ(default_statuses().count(), 300U);
   EXPECT_FALSE(contains(default_statuses(), 199));
   EXPECT_FALSE(contains(default_statuses(), 500));

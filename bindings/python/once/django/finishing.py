@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from once.django.middleware import fields_of
 
 # These say that nothing was done, so a retry executes: the default of record.refusals.
-REFUSALS = frozenset({401, 403, 407, 408, 413, 425, 429})
+REFUSALS = frozenset({401, 402, 403, 407, 408, 413, 425, 429})
 
 
 def finish(request: Any, response: Any, using: str = "default") -> None:

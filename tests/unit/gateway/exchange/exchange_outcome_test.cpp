@@ -27,7 +27,7 @@ TEST_P(ExchangeOutcome, a_backend_that_cannot_be_reached_leaves_no_trace_of_the_
 }
 
 TEST_P(ExchangeOutcome, every_status_is_recorded_as_the_policy_says) {
-  const std::vector<int> refusals = {401, 403, 407, 408, 413, 425, 429};
+  const std::vector<int> refusals = {401, 402, 403, 407, 408, 413, 425, 429};
   int key = 0;
   for (int status = 200; status <= 599; ++status) {
     // Enough of each class, and every one that is special.

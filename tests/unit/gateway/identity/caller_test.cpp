@@ -138,6 +138,26 @@ TEST_F(CallerTest, in_a_header_of_its_own_the_token_stands_alone) {
   EXPECT_EQ(refused(policy, bearer(R"("sub":"a")"))->kind, ProblemKind::caller_required);
 }
 
+TEST_F(CallerTest, credentials_for_one_try_name_nobody) {
+  const CallerSource authorization;
+  const CallerSource key = {.kind = Kind::header, .name = "X-Api-Key"};
+  for (const std::string credentials :
+       {"Payment eyJpZCI6MX0", "payment\teyJpZCI6Mn0", "Payment", "AWS4-HMAC-SHA256 Credential=a, Signature=b",
+        "Signature keyId=\"a\",signature=\"b\"", "OAuth oauth_consumer_key=\"a\", oauth_signature=\"b\"",
+        "Digest username=\"a\", nc=00000001", "Negotiate YII="}) {
+    const std::string line = "Authorization: " + credentials + "\r\n";
+    EXPECT_EQ(id(with({authorization}), line), id(with({authorization}), "")) << credentials;
+    EXPECT_EQ(id(with({authorization, key}), line + "X-Api-Key: k\r\n"),
+              id(with({authorization, key}), "X-Api-Key: k\r\n"));
+    EXPECT_EQ(refused(with({authorization}, CallerMissing::reject), line)->kind, ProblemKind::caller_required);
+    EXPECT_EQ(refused(with({key}, CallerMissing::reject), line + "X-Api-Key: k\r\n"), std::nullopt);
+    EXPECT_EQ(refused(with({authorization}), line + line)->kind, ProblemKind::bad_request);
+  }
+  for (const std::string credentials : {"Bearer Payment", "Basic eDp5", "token", "OAuth token", "Payments x"}) {
+    EXPECT_NE(id(with({authorization}), "Authorization: " + credentials + "\r\n"), id(with({authorization}), ""));
+  }
+}
+
 TEST_F(CallerTest, a_missing_caller_is_refused_where_that_is_asked_for) {
   struct Case {
     std::vector<CallerSource> sources;
