@@ -60,6 +60,8 @@ class Lookups(EndToEnd):
         for what, answer, expected in [
                 ("no key", look(gateway, key=None), (400, "key-required")),
                 ("no caller", look(gateway, fields=()), (401, "caller-required")),
+                ("an empty caller", look(gateway, fields=[("Authorization", "")]), (401, "caller-required")),
+                ("a payment", look(gateway, fields=[("Authorization", "Payment eyJ9")]), (401, "caller-required")),
                 ("a method that changes nothing", look(gateway, of="GET"), (400, "bad-request")),
                 ("no method", look(gateway, of="what"), (400, "bad-request")),
                 ("a bad key", look(gateway, key="\"open"), (400, "key-invalid")),

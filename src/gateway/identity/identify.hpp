@@ -87,7 +87,7 @@ class RequestIdentity {
   std::optional<Problem> caller_problem() const;
   // The route does not insist on a caller, and there is none.
   bool is_anonymous() const { return scope_.missing() != nullptr; }
-  // The parts that say who asks; empty if nothing does.
+  // The parts that say who asks; empty if any of them is missing.
   std::span<const std::string_view> caller() const { return scope_.caller(); }
   const AskedHost& host() const { return scope_.host(); }
 

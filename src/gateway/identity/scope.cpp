@@ -103,7 +103,7 @@ std::optional<http::IpAddress> client_address(const http::RequestHead& head, std
 
 bool is_proven(const Policy& policy, const ScopeParts& scope) {
   if (scope.verified()) return true;
-  if (scope.caller().empty() || scope.missing() != nullptr) return false;
+  if (scope.caller().empty()) return false;
   return std::ranges::any_of(policy.caller, [](const CallerSource& source) {
     return source.kind == Kind::jwt || source.kind == Kind::mtls_subject || source.kind == Kind::proxy_header;
   });
@@ -131,13 +131,13 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 }
 
 void ScopeParts::add_source(const CallerSource& source, std::optional<std::string_view> value) {
-  caller_given_ = caller_given_ || value.has_value();
-  if (missing_ == nullptr && value.value_or("").empty()) missing_ = &source;
+  const std::string_view text = value.value_or("");
+  if (missing_ == nullptr && (text.empty() || text == "\"\"")) missing_ = &source;
   // Where it was read from: "7" in one header is not "7" in another, nor in a cookie or a claim.
   add(mark_of(source.kind));
   add(source.name);
   add(value ? "given" : "absent");  // an empty value is not the same as none
-  add(value.value_or(""));
+  add(text);
 }
 
 void ScopeParts::read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
@@ -168,7 +168,6 @@ void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& 
   }
   add(claim ? std::string_view(token_->issuer) : std::string_view());
   add_source(source, claim);
-  if (missing_ == nullptr && claim == "\"\"") missing_ = &source;
 }
 
 // On a route whose only source is a header of a trusted proxy the program stands for that proxy, so that a gateway
@@ -179,7 +178,6 @@ void ScopeParts::add_verified(const Policy& policy, std::string_view caller) {
     add_source(policy.caller.front(), caller);
     return;
   }
-  caller_given_ = true;
   add("program");
   add("");  // no source has an empty mark, so this is never taken for an issuer and its claim
   add("given");

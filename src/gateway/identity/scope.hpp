@@ -48,9 +48,9 @@ class ScopeParts {
 
   std::span<const std::string_view> parts() const { return std::span(parts_).first(count_); }
   const AskedHost& host() const { return host_; }
-  // Those that say who asks; empty if nothing does.
+  // Those that say who asks; empty if a source is missing: part of a caller is none.
   std::span<const std::string_view> caller() const {
-    return std::span(parts_).subspan(caller_begin_, caller_given_ ? caller_count_ : 0);
+    return std::span(parts_).subspan(caller_begin_, missing_ == nullptr ? caller_count_ : 0);
   }
 
   // A caller's header or cookie that is there twice: which one the backend believes is anyone's guess, and a guess
@@ -82,7 +82,6 @@ class ScopeParts {
   std::size_t count_ = 0;
   std::size_t caller_begin_ = 0;
   std::size_t caller_count_ = 0;
-  bool caller_given_ = false;
   bool verified_ = false;
   const CallerSource* ambiguous_ = nullptr;
   std::string_view repeated_;
