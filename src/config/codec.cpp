@@ -305,8 +305,8 @@ Codec<std::string> pattern_codec() {
 
 Codec<Method> method_codec() {
   Choices<Method> choices;
-  for (const Method method :
-       {Method::get, Method::head, Method::post, Method::put, Method::patch, Method::delete_, Method::options}) {
+  for (const Method method : {Method::get, Method::head, Method::post, Method::put, Method::patch, Method::delete_,
+                              Method::options, Method::query}) {
     choices.emplace_back(method_name(method), method);
   }
   return choice_codec<Method>(choices);

@@ -70,7 +70,7 @@ Settings<Upstream> retry_settings() {
           "retry.safe", [](auto& u) -> auto& { return u.retry.safe; },
           choice_codec<RetrySafe>(
               {{"off", RetrySafe::off}, {"lost", RetrySafe::lost}, {"unavailable", RetrySafe::unavailable}}),
-          "When a GET, HEAD or OPTIONS without a key and without a body is sent to a second server. lost: the "
+          "When a GET, HEAD, OPTIONS or QUERY without a key and without a body is sent to a second server. lost: the "
           "connection was lost before the first byte of a response. unavailable: also after 502, 503 or 504. Other "
           "requests go to a second server only if nothing was sent to the first."),
       one<Upstream>(

@@ -129,6 +129,7 @@ Method parse_method(std::string_view name) {
     case 5:
       if (name == "PATCH") return Method::patch;
       if (name == "TRACE") return Method::trace;
+      if (name == "QUERY") return Method::query;
       break;
     case 6:
       if (name == "DELETE") return Method::delete_;
@@ -161,6 +162,7 @@ std::string_view method_name(Method method) {
     case Method::options: return "OPTIONS";
     case Method::connect: return "CONNECT";
     case Method::trace: return "TRACE";
+    case Method::query: return "QUERY";
     case Method::other: return {};
   }
   return {};
@@ -171,7 +173,8 @@ bool is_safe(Method method) {
     case Method::get:
     case Method::head:
     case Method::options:
-    case Method::trace: return true;
+    case Method::trace:
+    case Method::query: return true;
     case Method::post:
     case Method::put:
     case Method::patch:

@@ -56,7 +56,7 @@ Method parse_method(std::string_view name);
 bool misspells_method(std::string_view name);
 // The inverse; empty for Method::other, which has no one name.
 std::string_view method_name(Method method);
-// GET, HEAD, OPTIONS and TRACE ask for nothing to be done.
+// GET, HEAD, OPTIONS, TRACE and QUERY (RFC 10008) ask for nothing to be done.
 bool is_safe(Method method);
 
 MethodSet methods(std::initializer_list<Method> list);

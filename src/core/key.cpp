@@ -1,5 +1,8 @@
 #include "core/key.hpp"
 
+#include <algorithm>
+#include <optional>
+
 #include "base/assert.hpp"
 
 namespace once::core {
@@ -8,6 +11,10 @@ namespace {
 
 constexpr bool is_visible(char c) {
   return c >= 0x21 && c <= 0x7e;
+}
+
+constexpr bool is_printable(char c) {
+  return c == ' ' || is_visible(c);
 }
 
 constexpr bool is_blank(char c) {
@@ -37,6 +44,38 @@ std::string unescape(std::string_view text) {
   return plain;
 }
 
+// Of a string that starts behind a quote: where its other quote is, or the end of the text.
+std::size_t end_of_string(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  return std::min(end, text.size());
+}
+
+// What follows the parameters of an item: ;a;b=1;c="x". nullopt: they are malformed.
+std::optional<std::string_view> skip_parameters(std::string_view text) {
+  constexpr std::string_view name_characters = "abcdefghijklmnopqrstuvwxyz0123456789_-.*";
+  while (text.starts_with(';')) {
+    text.remove_prefix(std::min(text.find_first_not_of(' ', 1), text.size()));
+    const std::size_t name = std::min(text.find_first_not_of(name_characters), text.size());
+    if (name == 0 || text.front() == '-' || text.front() == '.' || (text.front() >= '0' && text.front() <= '9')) {
+      return std::nullopt;
+    }
+    text.remove_prefix(name);
+    if (!text.starts_with('=')) continue;
+    text.remove_prefix(1);
+    if (text.starts_with('"')) {
+      const std::size_t end = 1 + end_of_string(text.substr(1));
+      if (end >= text.size()) return std::nullopt;
+      text.remove_prefix(end + 1);
+    } else {
+      const std::size_t end = std::min(text.find_first_of(" \t,;\""), text.size());
+      if (end == 0) return std::nullopt;
+      text.remove_prefix(end);
+    }
+  }
+  return text;
+}
+
 // `text` starts after the opening quote.
 std::expected<Key, KeyError> parse_quoted(std::string_view text, std::size_t max_length) {
   std::size_t escapes = 0;
@@ -47,13 +86,15 @@ std::expected<Key, KeyError> parse_quoted(std::string_view text, std::size_t max
       ++end;
       if (end == text.size() || (text[end] != '"' && text[end] != '\\')) return std::unexpected(KeyError::bad_string);
     }
-    if (!is_visible(text[end])) return std::unexpected(KeyError::bad_character);
+    if (!is_printable(text[end])) return std::unexpected(KeyError::bad_character);
     // Here and not at the end, so that a value of any size is read no further than a key may be long.
     if (end + 1 - escapes > max_length) return std::unexpected(KeyError::too_long);
   }
   if (end == text.size()) return std::unexpected(KeyError::bad_string);
 
-  const std::string_view after = without_leading_space(text.substr(end + 1));
+  const auto behind = skip_parameters(text.substr(end + 1));
+  if (!behind) return std::unexpected(KeyError::bad_string);
+  const std::string_view after = without_leading_space(*behind);
   // A proxy may join repeated headers with a comma.
   if (!after.empty()) return std::unexpected(after.front() == ',' ? KeyError::several : KeyError::bad_string);
   if (end == 0) return std::unexpected(KeyError::empty);
@@ -74,7 +115,8 @@ const char* describe(KeyError error) {
   switch (error) {
     case KeyError::empty: return "The idempotency key is empty.";
     case KeyError::too_long: return "The idempotency key is too long.";
-    case KeyError::bad_character: return "The idempotency key contains characters other than visible ASCII.";
+    case KeyError::bad_character:
+      return "The idempotency key contains characters other than visible ASCII. Spaces need quotes around the key.";
     case KeyError::bad_string: return "The idempotency key starts with a quote but is not a single quoted string.";
     case KeyError::several: return "The request has more than one idempotency key.";
   }

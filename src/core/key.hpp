@@ -1,5 +1,6 @@
-// The idempotency key as a client sends it: an RFC 8941 string ("abc", with \" and \\ escaped) or bare (abc). Both are
-// the same key. 1 to max_length visible ASCII characters, counted without the quotes and escapes.
+// The idempotency key as a client sends it: an RFC 9651 string ("abc", with \" and \\ escaped) or bare (abc). Both are
+// the same key. 1 to max_length visible ASCII characters, counted without the quotes and escapes; between quotes
+// spaces, too. Parameters behind a string ("abc";a=1) do not count.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ enum class KeyError : std::uint8_t {
   empty,
   too_long,
   bad_character,  // not visible ASCII
-  bad_string,     // starts with a quote but is not an RFC 8941 string, or has parameters
+  bad_string,     // starts with a quote but is not an RFC 9651 string
   several,        // more than one key; parse_key sees it in "a", "b", the caller in a repeated header
 };
 

@@ -13,8 +13,8 @@
 
 namespace once::core {
 
-enum class Method : std::uint8_t { get, head, post, put, patch, delete_, options, connect, trace, other };
-using MethodSet = std::bitset<10>;  // by Method
+enum class Method : std::uint8_t { get, head, post, put, patch, delete_, options, connect, trace, query, other };
+using MethodSet = std::bitset<11>;  // by Method
 
 enum class Required : std::uint8_t { no, yes };
 

@@ -84,7 +84,7 @@ const Mistake mistakes[] = {
   {"defaults: {on_unknown: tkeover}", R"(once.yaml:1:24: on_unknown: expected retry, takeover or hold, got "tkeover"; did you mean "takeover"?)"},
   {"defaults: {dialect: strip}", R"(once.yaml:1:21: dialect: expected ietf, stripe, platform, workflow or streams, got "strip"; did you mean "stripe"?)"},
   {"defaults: {key: {header: a b}}", R"(once.yaml:1:26: key.header: expected a header name, got "a b")"},
-  {"defaults: {key: {methods: [POTS]}}", R"(once.yaml:1:27: key.methods: expected GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, got "POTS")"},
+  {"defaults: {key: {methods: [POTS]}}", R"(once.yaml:1:27: key.methods: expected GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or QUERY, got "POTS")"},
   {"defaults: {key: {methods: [POST, POST]}}", R"(once.yaml:1:27: key.methods: "POST" is listed twice)"},
   {"defaults: {caller: [user]}", R"(once.yaml:1:20: caller: expected header:NAME, proxy-header:NAME, cookie:NAME, jwt:CLAIM, mtls:subject or client-ip, got "user")"},
   {"defaults: {scope: []}", "once.yaml:1:19: scope: expected at least one of caller, method and path"},

@@ -100,7 +100,7 @@ TEST(Headers, cookies_are_stored_only_when_asked_for) {
 
 TEST(Methods, every_name_is_read_back) {
   for (const Method method : {Method::get, Method::head, Method::post, Method::put, Method::patch, Method::delete_,
-                              Method::options, Method::connect, Method::trace}) {
+                              Method::options, Method::connect, Method::trace, Method::query}) {
     EXPECT_EQ(parse_method(method_name(method)), method);
   }
 }
@@ -113,7 +113,9 @@ TEST(Methods, case_counts_and_the_rest_is_other) {
 }
 
 TEST(Methods, safe_ones_ask_for_nothing_to_be_done) {
-  for (const Method method : {Method::get, Method::head, Method::options, Method::trace}) EXPECT_TRUE(is_safe(method));
+  for (const Method method : {Method::get, Method::head, Method::options, Method::trace, Method::query}) {
+    EXPECT_TRUE(is_safe(method));
+  }
   for (const Method method :
        {Method::post, Method::put, Method::patch, Method::delete_, Method::connect, Method::other}) {
     EXPECT_FALSE(is_safe(method));

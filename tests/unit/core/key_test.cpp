@@ -67,17 +67,35 @@ TEST(Key, empty) {
 }
 
 TEST(Key, only_visible_ascii) {
-  for (const char* value :
-       {"a b", "\"a b\"", "a\tb", "\"a\tb\"", "a\x7f", "\"\x01\"", "caf\xc3\xa9", "\"caf\xc3\xa9\"", "a, b"}) {
+  for (const char* value : {"a b", "a\tb", "\"a\tb\"", "a\x7f", "\"\x01\"", "caf\xc3\xa9", "\"caf\xc3\xa9\"", "a, b"}) {
     EXPECT_EQ(error_of(value), KeyError::bad_character) << value;
   }
   EXPECT_EQ(error_of(std::string_view("a\0b", 3)), KeyError::bad_character);
   EXPECT_EQ(parsed("!~a,b;c=1"), "!~a,b;c=1");
 }
 
+TEST(Key, spaces_need_quotes) {
+  EXPECT_EQ(parsed("\"a b\""), "a b");
+  EXPECT_EQ(parsed("\" \""), " ");
+  EXPECT_EQ(error_of("a b"), KeyError::bad_character);
+}
+
+TEST(Key, parameters_of_a_string_do_not_count) {
+  for (const char* value : {"\"k\";a=1", "\"k\";a", "\"k\"; a=?1;*b-.c_d=\"x, \\\"y\"",
+                            "\"k\";p=:aGk=:;q=-1.5;r=tok/en ", "\"k\";at=@1659578233"}) {
+    EXPECT_EQ(parsed(value), "k") << value;
+  }
+  EXPECT_EQ(error_of("\"k\";a=1, \"k\""), KeyError::several);
+  EXPECT_EQ(error_of("\"k\";a=\"x\",\"j\""), KeyError::several);
+  for (const char* value : {"\"k\";", "\"k\";=1", "\"k\";A=1", "\"k\";1=1", "\"k\";a=", "\"k\";a=\"x", "\"k\";a=\"x\\",
+                            "\"k\" ;a", "\"k\";a=1 b", "\"k\";a\"b\""}) {
+    EXPECT_EQ(error_of(value), KeyError::bad_string) << value;
+  }
+}
+
 TEST(Key, a_broken_quoted_string_is_no_bare_key) {
   for (const char* value :
-       {"\"", "\"abc", "\"abc\\\"", "\"abc\\", "\"a\\b\"", "\"abc\"d", "\"abc\";p=1", "\"abc\" ;p", "\"abc\"\"d\""}) {
+       {"\"", "\"abc", "\"abc\\\"", "\"abc\\", "\"a\\b\"", "\"abc\"d", "\"abc\" ;p", "\"abc\"\"d\""}) {
     EXPECT_EQ(error_of(value), KeyError::bad_string) << value;
   }
 }
@@ -98,18 +116,18 @@ TEST(Key, the_limit_counts_the_key_and_not_its_spelling) {
   EXPECT_EQ(error_of(in_quotes(std::string(256, 'a')), 255), KeyError::too_long);
 }
 
-RC_GTEST_PROP(KeyProperty, every_visible_key_has_two_spellings, ()) {
-  const auto key = *rc::gen::nonEmpty(rc::gen::container<std::string>(rc::gen::inRange<char>(0x21, 0x7f)));
+RC_GTEST_PROP(KeyProperty, every_key_has_two_spellings_unless_it_has_spaces, ()) {
+  const auto key = *rc::gen::nonEmpty(rc::gen::container<std::string>(rc::gen::inRange<char>(0x20, 0x7f)));
   RC_PRE(key.size() <= limit);
   RC_ASSERT(parsed(in_quotes(key)) == key);
-  if (key.front() != '"') RC_ASSERT(parsed(key) == key);
+  if (key.front() != '"' && !key.contains(' ')) RC_ASSERT(parsed(key) == key);
 }
 
 RC_GTEST_PROP(KeyProperty, what_is_accepted_is_always_a_valid_key, (const std::string& value)) {
   const auto key = parse_key(value, 8);
   if (!key) return;
   RC_ASSERT(!key->view().empty() && key->view().size() <= 8U);
-  for (const char c : key->view()) RC_ASSERT(c > 0x20 && c < 0x7f);
+  for (const char c : key->view()) RC_ASSERT(c >= 0x20 && c < 0x7f);
 }
 
 }  // namespace key_test
