@@ -43,7 +43,7 @@ enum class ProblemKind : std::uint8_t {
   upstream_busy,    // as many connections as it may have, and the queue is full: nothing was sent
   bad_gateway,      // could not be reached: nothing was sent
   gateway_timeout,  // no response in time
-  backend_lost,     // the connection was lost after bytes were sent
+  backend_lost,     // the connection was lost after bytes were sent, or the response is malformed
   // Of the claims API and the admin interface.
   unauthorized,
   forbidden,  // by a page of another origin, or under a name that is not ours

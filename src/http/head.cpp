@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/text.hpp"
 #include "core/headers.hpp"
 
 namespace once::http {
@@ -333,6 +334,8 @@ ParseResult check_request(RequestHead& head, const Facts& facts, std::optional<s
   if (facts.several_hosts || (!facts.host && head.version == Version::http_1_1)) return bad(HeadError::bad_host);
   head.has_host = facts.host.has_value();
   head.host = facts.host.value_or(std::string_view());
+  // It is part of the scope of every key. RFC 9112 3.2 has it empty only for URLs without an authority.
+  if (head.has_host && head.host.empty()) return bad(HeadError::bad_host);
   if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
   if (authority) head.host = *authority;
   if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
@@ -354,13 +357,37 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
     if (c < '0' || c > '9') return bad(HeadError::bad_status_line);
     head.status = head.status * 10 + (c - '0');
   }
-  if (head.status < 100 || head.status > 599) return bad(HeadError::bad_status_line);
   head.reason = {};
   if (line.size() > status_end) {
     if (line[status_end] != ' ') return bad(HeadError::bad_status_line);
     head.reason = line.substr(status_end + 1);
   }
-  return is_field_text(head.reason) ? ParseResult{.parsed = Parsed::complete} : bad(HeadError::bad_status_line);
+  if (!is_field_text(head.reason)) return bad(HeadError::bad_status_line);
+  // RFC 9110 15: a status that there is not counts as a 5xx. This one says that the backend's response is not valid.
+  if (head.status < 100 || head.status > 599) {
+    head.status = 502;
+    head.reason = {};
+  }
+  return {.parsed = Parsed::complete};
+}
+
+// The same length several times, in one field or in several, becomes one (RFC 9112 6.3). Requests may not have that:
+// another reader on the way may have taken one of them.
+void unite_lengths(Head& head, Facts& facts) {
+  if (!facts.content_length || (!facts.several_lengths && !facts.content_length->contains(','))) return;
+  const auto is_length = [](const Field& field) { return same_name(field.name, "content-length"); };
+  const auto first = std::ranges::find_if(head.fields, is_length);
+  const std::string_view length = trim(first->value.substr(0, first->value.find(',')));
+  for (const Field& field : head.fields) {
+    if (!is_length(field)) continue;
+    for (const std::string_view each : split(field.value, ',')) {
+      if (trim(each) != length) return;
+    }
+  }
+  first->value = length;
+  head.fields.erase(std::remove_if(first + 1, head.fields.end(), is_length), head.fields.end());
+  facts.content_length = length;
+  facts.several_lengths = false;
 }
 
 ParseResult check_response(ResponseHead& head, const Facts& facts, Method answers) {
@@ -384,7 +411,7 @@ const char* describe(HeadError error) {
     case HeadError::bad_request_line: return "malformed request line";
     case HeadError::bad_version: return "only HTTP/1.1 and HTTP/1.0 are supported";
     case HeadError::bad_field: return "malformed header field";
-    case HeadError::bad_host: return "missing, repeated or malformed Host";
+    case HeadError::bad_host: return "missing, empty, repeated or malformed Host";
     case HeadError::bad_framing: return "ambiguous or malformed Content-Length or Transfer-Encoding";
     case HeadError::bad_status_line: return "malformed status line";
     case HeadError::target_too_long: return "the request target is too long";
@@ -460,6 +487,7 @@ ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answe
   Facts facts;
   result = parse_fields(bytes, position, limits, head, facts);
   if (result.parsed != Parsed::complete) return result;
+  unite_lengths(head, facts);
   return check_response(head, facts, answers);
 }
 

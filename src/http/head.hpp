@@ -74,7 +74,7 @@ struct RequestHead : Head {
   std::string_view path;    // of the target, without the query
   std::string_view host;    // of an absolute-form target, whatever the field Host says (RFC 9112 3.2.2), or else that
   TargetScheme scheme = TargetScheme::none;
-  bool has_host = false;  // the field, empty or not
+  bool has_host = false;  // the field
   bool expects_continue = false;
   std::string made_target;  // storage for the target of a URL with a query and no path
 };

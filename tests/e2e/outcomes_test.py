@@ -263,6 +263,18 @@ class WholeAnswers(Outcomes):
                 self.assertEqual(gateway.ask(key=KEY).status, 201)
                 self.assertEqual(self.attempts(backend), [1, 2])
 
+    def test_a_status_that_does_not_exist_is_an_error_of_the_backend(self):
+        for status in (999, 600, 42):
+            with self.subTest(status=status):
+                raw = f"HTTP/1.1 {status:03} Odd\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nodd".encode()
+                backend, gateway = self.start(lambda _, to, raw=raw: to.send(raw), lambda _, to, raw=raw: to.send(raw), answers(201))
+                for key, said in ((None, None), (KEY, "executed")):
+                    first = gateway.ask(key=key)
+                    self.assertEqual((first.status, first.body, first.get("Idempotency-Status")), (502, b"odd", said))
+                    self.assertEqual(first.get("Content-Length"), "3")
+                self.assertEqual(gateway.ask(key=KEY).status, 201)
+                self.assertEqual([request.get("Idempotency-Attempt") for request in backend.requests], [None, "1", "2"])
+
     def test_errors_of_gateways_behind_us_can_mean_that_nobody_knows(self):
         for status in (502, 503, 504):
             with self.subTest(status=status):

@@ -67,7 +67,9 @@ inline void check_fields(const http::Head& head, std::string_view bytes) {
   }
   // Nothing lies between the first line and the fields, between two fields, or between them and the empty line.
   const std::size_t first_line = own.find("\r\n") + 2;
-  ONCE_ASSERT(first_line + lines + 2 == head.size);
+  // A response may have had the same length several times.
+  const bool united = count(head, "content-length") == 1 && first_line + lines + 2 < head.size;
+  ONCE_ASSERT(first_line + lines + 2 == head.size || united);
 }
 
 inline void check_same(const http::Head& a, const http::Head& b) {

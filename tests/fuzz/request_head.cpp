@@ -30,7 +30,8 @@ void check_taken(const RequestHead& head, std::string_view bytes) {
   ONCE_ASSERT(head.target.starts_with(head.path) && !head.path.contains('?'));
   const std::size_t hosts = once::fuzz::count(head, "host");
   ONCE_ASSERT(hosts == 1 || (hosts == 0 && head.version == once::http::Version::http_1_0));
-  ONCE_ASSERT(head.has_host == (hosts == 1));
+  ONCE_ASSERT(head.has_host == (hosts == 1) && (hosts == 0 || !head.find("host")->empty()));
+  ONCE_ASSERT(once::fuzz::count(head, "content-length") <= 1);
   // The host of a URL in the target comes before the field.
   ONCE_ASSERT(head.scheme == TargetScheme::none ? head.host == head.find("host").value_or("") : !head.host.empty());
 }

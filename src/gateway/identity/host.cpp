@@ -90,8 +90,7 @@ std::string_view HostNames::name_of(std::string_view host, std::string& scratch)
 }
 
 AskedHost::AskedHost(const http::RequestHead& head, const HostNames& names, PeerTrust peer) {
-  const bool absent = head.host.empty() && !head.has_host;
-  parts_[0] = absent && !names.all_same() ? no_host : names.name_of(head.host, host_);
+  parts_[0] = head.host.empty() && !names.all_same() ? no_host : names.name_of(head.host, host_);
   if (peer == PeerTrust::client) return;
   for (const http::Field& field : head.fields) {
     if (same_variable(field.name, "X-Forwarded-Host")) add_names(x_forwarded_, field.value, names);

@@ -42,7 +42,7 @@ class HostNames {
 // Holds views of the head, the names and itself.
 class AskedHost {
  public:
-  // HTTP/1.0 may leave Host out, and then the backend is told another one than with an empty Host. No Host has a blank.
+  // HTTP/1.0 may leave Host out. No Host has a blank.
   static constexpr std::string_view no_host = " ";
 
   // A client may write what it likes into X-Forwarded-Host and Forwarded; a proxy knows what it was asked for.

@@ -436,8 +436,12 @@ void PassThrough::write_head(bool interim) {
   for (const http::Field& field : from.fields) {
     if (from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id")) continue;
     dated = dated || same_name(field.name, "Date");
-    if (!own_length && same_name(field.name, "Content-Length")) continue;
-    head_.append(field.line);
+    if (same_name(field.name, "Content-Length")) {
+      // Not its line, which may have the same length several times.
+      if (own_length) head_.append("Content-Length: ").append(field.value).append("\r\n");
+    } else {
+      head_.append(field.line);
+    }
   }
   if (!dated) head_.append("Date: ").append(request_->worker.date()).append("\r\n");
   if (from.status == 101) {

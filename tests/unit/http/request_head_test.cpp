@@ -73,7 +73,6 @@ TEST(RequestHeadTest, what_is_taken) {
       request("WHATEVER / HTTP/1.1"),
       request("G!#$%&'*+-.^_`|~0 / HTTP/1.1"),
       request("GET / HTTP/1.0", ""),
-      request("GET / HTTP/1.1", "Host:\r\n"),
       request("GET / HTTP/1.1", "host: [::1]:80\r\n"),
       request("GET http://a/b HTTP/1.1"),
       request("GET HTTP://A/b HTTP/1.1"),
@@ -156,6 +155,9 @@ std::vector<Refused> refused_requests() {
       {request("GET / HTTP/1.1", " Host: a\r\n"), bad_field},
       // Host.
       {request("GET / HTTP/1.1", ""), bad_host},
+      {request("GET / HTTP/1.1", "Host:\r\n"), bad_host},
+      {request("GET / HTTP/1.0", "Host: \t\r\n"), bad_host},
+      {request("GET http://a/ HTTP/1.1", "Host:\r\n"), bad_host},
       {request("GET / HTTP/1.1", "Host: a\r\nHost: a\r\n"), bad_host},
       {request("GET / HTTP/1.1", "Host: a\r\nhost: b\r\nHOST: c\r\n"), bad_host},
       {request("GET / HTTP/1.0", "Host: a\r\nHost: a\r\n"), bad_host},

@@ -41,8 +41,10 @@ TEST(ResponseHeadTest, status_lines) {
                                             {"HTTP/1.1 200", 200, ""},
                                             {"HTTP/1.1 599 \xe4\t", 599, "\xe4\t"},
                                             {"HTTP/1.1 99 Low", 0, ""},
-                                            {"HTTP/1.1 099 Low", 0, ""},
-                                            {"HTTP/1.1 600 High", 0, ""},
+                                            {"HTTP/1.1 099 Low", 502, ""},
+                                            {"HTTP/1.1 600 High", 502, ""},
+                                            {"HTTP/1.1 999", 502, ""},
+                                            {"HTTP/1.1 999 a\x01", 0, ""},
                                             {"HTTP/1.1 2000 Long", 0, ""},
                                             {"HTTP/1.1 20 Short", 0, ""},
                                             {"HTTP/1.1 2x0 OK", 0, ""},
@@ -91,11 +93,31 @@ TEST(ResponseHeadTest, framing_for_every_status_and_method) {
   }
 }
 
+TEST(ResponseHeadTest, the_same_length_several_times_is_one_length) {
+  for (const std::string_view lengths :
+       {"content-length: 5\r\nX: y\r\nContent-Length: 5\r\nCONTENT-LENGTH: 5\r\n", "Content-Length: 5, 5\r\nX: y\r\n",
+        "Content-Length: 5\r\nX: y\r\nContent-Length: 5 ,\t5\r\n"}) {
+    ResponseHead head;
+    const std::string bytes = response("HTTP/1.1 200 OK", lengths);
+    ASSERT_EQ(parse(bytes, limits, Method::get, head).parsed, Parsed::complete) << bytes;
+    EXPECT_EQ(head.framing.kind, Kind::length);
+    EXPECT_EQ(head.framing.length, 5U);
+    ASSERT_EQ(head.fields.size(), 2U) << bytes;
+    EXPECT_EQ(head.find("Content-Length"), "5");
+    EXPECT_EQ(head.find("X"), "y");
+  }
+}
+
 TEST(ResponseHeadTest, ambiguous_framing_is_refused) {
   for (const auto& [bytes, error] : std::vector<Refused>{
            {response("HTTP/1.1 200 OK", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), bad_framing},
-           {response("HTTP/1.1 200 OK", "Content-Length: 5\r\nContent-Length: 5\r\n"), bad_framing},
-           {response("HTTP/1.1 200 OK", "Content-Length: 5, 5\r\n"), bad_framing},
+           {response("HTTP/1.1 200 OK", "Content-Length: 5\r\nContent-Length: 6\r\n"), bad_framing},
+           {response("HTTP/1.1 200 OK", "Content-Length: 5\r\nContent-Length: 5, 6\r\n"), bad_framing},
+           {response("HTTP/1.1 200 OK", "Content-Length: 5, \r\n"), bad_framing},
+           {response("HTTP/1.1 200 OK", "Content-Length: 5, 05\r\n"), bad_framing},
+           {response("HTTP/1.1 200 OK", "Content-Length: a, a\r\n"), bad_framing},
+           {response("HTTP/1.1 200 OK", "Content-Length: ,\r\n"), bad_framing},
+           {response("HTTP/1.1 200 OK", "Content-Length: 5, 5\r\nTransfer-Encoding: chunked\r\n"), bad_framing},
            {response("HTTP/1.1 200 OK", "Content-Length: a\r\n"), bad_framing},
            {response("HTTP/1.1 200 OK", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), bad_framing},
            {response("HTTP/1.1 200 OK", "Transfer-Encoding: gzip, chunked\r\n"), unsupported_coding},

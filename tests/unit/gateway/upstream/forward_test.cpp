@@ -123,7 +123,6 @@ TEST(ForwardTest, the_host_can_be_another_one) {
 TEST(ForwardTest, a_client_of_1_0_without_host_gets_one) {
   EXPECT_EQ(forwarded("GET / HTTP/1.0\r\n\r\n", plainly), "GET / HTTP/1.1\r\nHost: backend:9000\r\n\r\n");
   EXPECT_EQ(forwarded("GET / HTTP/1.0\r\nHost: h\r\n\r\n", plainly), "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-  EXPECT_EQ(forwarded("GET / HTTP/1.1\r\nHost:\r\n\r\n", plainly), "GET / HTTP/1.1\r\nHost:\r\n\r\n");
 }
 
 TEST(ForwardTest, expect_goes_on_only_where_the_body_waits_for_it) {
