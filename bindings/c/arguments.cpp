@@ -61,6 +61,10 @@ std::expected<gate::Request, Mistake> request_of(const once_request* request, bo
   auto fields = fields_given(given->fields, given->field_count);
   if (!fields) return std::unexpected(fields.error());
   if (given->method.size == 0 || given->target.size == 0) return std::unexpected("method or target is empty");
+  if ((given->flags & ~static_cast<std::uint32_t>(ONCE_REQUEST_FIELDS_JOINED)) != 0) {
+    return std::unexpected("a flag of the request is not known");
+  }
+  const bool joined = (given->flags & ONCE_REQUEST_FIELDS_JOINED) != 0;
   gate::Request made{.method = text_of(given->method),
                      .target = text_of(given->target),
                      .fields = *std::move(fields),
@@ -68,7 +72,8 @@ std::expected<gate::Request, Mistake> request_of(const once_request* request, bo
                      .scheme = text_of(given->scheme),
                      .caller = text_of(given->caller),
                      .tls_subject = text_of(given->tls_subject),
-                     .tls_issuer = text_of(given->tls_issuer)};
+                     .tls_issuer = text_of(given->tls_issuer),
+                     .repeated_fields = joined ? gate::RepeatedFields::joined : gate::RepeatedFields::kept};
   if (with_body) made.body = text_of(given->body);
   return made;
 }

@@ -53,6 +53,12 @@ struct OpenError {
   std::string detail;
 };
 
+// What became of fields that a client sent twice.
+enum class RepeatedFields : std::uint8_t {
+  kept,    // they are there twice
+  joined,  // the server has made one of them, with commas: CGI, WSGI, fetch
+};
+
 struct Request {
   std::string method;
   std::string target;         // as the client sent it, undecoded, with its query
@@ -63,6 +69,8 @@ struct Request {
   std::string caller = {};       // who asks, as your program has verified it; empty: as the route's `caller` says
   std::string tls_subject = {};  // of a verified client certificate
   std::string tls_issuer = {};
+  // If joined, a comma in the key or in a header that says who asks counts as two fields, and is refused as two are.
+  RepeatedFields repeated_fields = RepeatedFields::kept;
 };
 
 enum class BodyKept : std::uint8_t {

@@ -120,6 +120,12 @@ ONCE_API once_status once_free(once_gate *gate, uint32_t timeout_ms);
 
 /* ---- Requests --------------------------------------------------------------------------------------------------- */
 
+enum {
+  /* The server joins fields that a client sends twice, with commas, as CGI and WSGI do. A comma in the key or in a header
+   * that says who asks then counts as two fields, and is refused as two are. */
+  ONCE_REQUEST_FIELDS_JOINED = 1
+};
+
 typedef struct once_request {
   size_t size;
   once_bytes method; /* "POST" */
@@ -137,6 +143,7 @@ typedef struct once_request {
   once_bytes caller;
   once_bytes tls_subject; /* of a client certificate that was verified, RFC 2253; empty: none */
   once_bytes tls_issuer;
+  uint32_t flags;
 } once_request;
 
 /* Whether begin needs the body of a request with this head. *max_body: how much of it at most; read one byte more than

@@ -175,7 +175,8 @@ Core::NeededBody Core::needed_body(Request head) const {
   const RequestFacts facts{.head = text.head,
                            .peer = text.peer(),
                            .trust = origin.peer(),
-                           .transport = text.is_secure() ? Origin::Transport::tls : Origin::Transport::plain};
+                           .transport = text.is_secure() ? Origin::Transport::tls : Origin::Transport::plain,
+                           .fields_joined = text.are_fields_joined()};
   std::string scratch;
   const RoutedRequest routed = route_request(rules, facts, scratch);
   if (routed.refused) return {};

@@ -54,6 +54,7 @@ RequestFacts HttpCall::facts() {
           .transport = text_.is_secure() ? Origin::Transport::tls : Origin::Transport::plain,
           .tls_subject = text_.request.tls_subject,
           .tls_issuer = text_.request.tls_issuer,
+          .fields_joined = text_.are_fields_joined(),
           .verified_caller = text_.request.caller};
 }
 

@@ -30,6 +30,9 @@ std::optional<Problem> RequestText::parse(const Limits& limits) {
   text_.append(request.method).append(" ").append(request.target).append(has_host ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n");
   for (const Field& field : request.fields) {
     if (!is_framing(field.name)) append_line(text_, field);
+    // A comma may stand in a host, but two hosts are refused.
+    const bool two_hosts = are_fields_joined() && same_name(field.name, "Host") && field.value.contains(',');
+    if (two_hosts) append_line(text_, field);
   }
   text_.append("\r\n");
   const http::HeadLimits head_limits{

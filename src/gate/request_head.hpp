@@ -22,6 +22,7 @@ struct RequestText {
   std::optional<Problem> parse(const Limits& limits);
   std::string_view peer() const;
   bool is_secure() const;
+  bool are_fields_joined() const { return request.repeated_fields == RepeatedFields::joined; }
 
   Request request;
   http::RequestHead head;

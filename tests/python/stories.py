@@ -40,6 +40,12 @@ class Stories:
         self.assertEqual([mine.get("Idempotency-Status"), other.get("Idempotency-Status")], ["executed", "executed"])
         self.assertEqual(app.ask("POST", "/orders", [("X-User", "ann")], {"book": 7}, key="k").body, mine.body)
 
+    def test_two_keys_or_two_callers_are_refused_as_at_a_gateway(self):
+        app = self.serve(defaults__caller="header:Authorization")
+        for twice in ([("Idempotency-Key", "j")], [("Authorization", "Bearer a"), ("Authorization", "Bearer b")], [("Host", "a.test"), ("Host", "b.test")]):
+            self.assertEqual(app.ask("POST", "/orders", twice, {"book": 7}, key="k").status, 400, twice)
+        self.assertEqual(self.executions(), 0)
+
     def test_a_request_at_work_is_a_conflict(self):
         app = self.serve(defaults__in_flight="reject")
         first = Asked(app, "POST", "/slow", key="k")

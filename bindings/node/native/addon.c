@@ -38,7 +38,7 @@ static once_gate* open_once(struct arguments* arguments, struct gate* gate) {
   return gate->once;
 }
 
-/* From `first`: method, target, fields, field count, body, peer, scheme, caller, TLS subject, TLS issuer */
+/* From `first`: method, target, fields, field count, body, peer, scheme, caller, TLS subject, TLS issuer, flags */
 static once_request request_argument(struct arguments* arguments, size_t first) {
   once_request request = {.size = sizeof request};
   const struct fields fields = fields_argument(arguments, first + 2);
@@ -52,6 +52,7 @@ static once_request request_argument(struct arguments* arguments, size_t first) 
   request.caller = text_argument(arguments, first + 7);
   request.tls_subject = text_argument(arguments, first + 8);
   request.tls_issuer = text_argument(arguments, first + 9);
+  request.flags = (uint32_t)number_argument(arguments, first + 10);
   return request;
 }
 

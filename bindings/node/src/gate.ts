@@ -34,6 +34,9 @@ export interface GateRequest {
   caller?: string;
   tlsSubject?: string;
   tlsIssuer?: string;
+  /** "joined": fields that the client sent twice are one here, as Headers of fetch join them. A comma in the key or in a header that says who
+   * asks then counts as two fields, and is refused as two are. */
+  repeatedFields?: "joined";
   /** The fields as the addon takes them, kept for its second call. @internal */
   joined?: string;
 }
@@ -57,6 +60,7 @@ export type Begun =
   | { kind: "cancelled" };
 
 const BODY_NOT_KEPT = 1;
+const FIELDS_JOINED = 1;
 const ON_UNKNOWN: Record<OnUnknown, number> = { takeover: 0, retry: 1, hold: 2 };
 
 export class Gate implements Claims {
@@ -198,9 +202,10 @@ export class GateClaim {
 }
 
 function requestParts(request: GateRequest): unknown[] {
-  const { method, target, fields, body, peer, scheme, caller, tlsSubject, tlsIssuer } = request;
+  const { method, target, fields, body, peer, scheme, caller, tlsSubject, tlsIssuer, repeatedFields } = request;
   request.joined ??= joined(fields);
-  return [method, target, request.joined, fields.length, body, peer, scheme, caller, tlsSubject, tlsIssuer];
+  const flags = repeatedFields === "joined" ? FIELDS_JOINED : 0;
+  return [method, target, request.joined, fields.length, body, peer, scheme, caller, tlsSubject, tlsIssuer, flags];
 }
 
 function workParts({ tenant, scope, key, inputs, fingerprint }: WorkName & { fingerprint?: Json }): unknown[] {

@@ -69,6 +69,7 @@ async function gateRequest<Rest extends unknown[]>(request: Request, options: Ha
     scheme: url.protocol === "https:" ? "https" : "http",
     peer: options.peer?.(request, ...rest),
     caller: await options.caller?.(request),
+    repeatedFields: "joined",
   };
 }
 

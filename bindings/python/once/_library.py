@@ -20,6 +20,7 @@ OK, INVALID, CONFIG, UNAVAILABLE, STOPPED, ENDED, FORKED, TIMEOUT, NO_MEMORY, BR
 REPLY, CLAIM, PASS, OUTCOME, CANCELLED, SWEPT, STOPPED_EVENT, LOG = range(1, 9)
 LOG_EVENTS = 0
 BODY_NOT_KEPT = 1
+FIELDS_JOINED = 1
 PRIVATE_TAG = 1 << 63
 FOREVER = 0xFFFFFFFF
 ENDINGS = ("", "executed", "replayed", "in-flight", "mismatch", "unknown", "bypassed", "rejected", "passed")
@@ -56,7 +57,7 @@ class Options(ctypes.Structure):
 class Request(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("method", GivenBytes), ("target", GivenBytes), ("fields", POINTER(GivenField)),
                 ("field_count", c_size_t), ("body", GivenBytes), ("peer", GivenBytes), ("scheme", GivenBytes),
-                ("caller", GivenBytes), ("tls_subject", GivenBytes), ("tls_issuer", GivenBytes)]
+                ("caller", GivenBytes), ("tls_subject", GivenBytes), ("tls_issuer", GivenBytes), ("flags", c_uint32)]
 
 
 class Response(ctypes.Structure):

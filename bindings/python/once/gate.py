@@ -30,7 +30,8 @@ _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
 
 
 class Request(NamedTuple):
-    """What begin() has to know. target: undecoded, with its query. peer: the address of the client."""
+    """What begin() has to know. target: undecoded, with its query. peer: the address of the client. fields_joined: the server makes one
+    field of those that a client sends twice, so a comma in the key or in a header that says who asks counts as two, and is refused."""
     method: bytes
     target: bytes
     fields: list[tuple[bytes, bytes]]
@@ -38,6 +39,7 @@ class Request(NamedTuple):
     peer: bytes = b""
     scheme: bytes = b"http"
     caller: bytes = b""  # who asks, as the application has verified it; empty: the route's `caller` finds it in the request
+    fields_joined: bool = False
 
 
 class _Waiter(NamedTuple):
@@ -380,7 +382,8 @@ def _setting(value: Any) -> str:
 def _request(request: Request) -> Any:
     fields, count = given_fields(request.fields)
     return _library.Request(ctypes.sizeof(_library.Request), given(request.method), given(request.target), fields, count,
-                            given(request.body), given(request.peer), given(request.scheme), given(request.caller))
+                            given(request.body), given(request.peer), given(request.scheme), given(request.caller), given(b""),
+                            given(b""), _library.FIELDS_JOINED if request.fields_joined else 0)
 
 
 def _response(status: int, fields: Iterable[tuple[bytes, bytes]], body: bytes | None) -> Any:

@@ -145,16 +145,13 @@ def request_of(environ: Any, caller: bytes = b"") -> Request:
             fields.append((name.replace("_", "-").lower().encode(), environ[name].encode("latin-1")))
     return Request(environ["REQUEST_METHOD"].encode("latin-1"), target_of(environ), fields,
                    peer=environ.get("REMOTE_ADDR", "").encode("latin-1"), scheme=environ.get("wsgi.url_scheme", "http").encode(),
-                   caller=caller)
+                   caller=caller, fields_joined=True)
 
 
 def target_of(environ: Any) -> bytes:
     """As the client sent it, where the server says so; else put together again from the decoded path."""
     raw: str = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
-    if raw.startswith(("http://", "https://")):
-        parts = urllib.parse.urlsplit(raw)
-        raw = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if raw.startswith("/"):
+    if raw.startswith("/") or raw.lower().startswith(("http://", "https://")):  # a URL names the host, whatever Host says
         return raw.encode("latin-1")
     path = urllib.parse.quote((environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1")) or "/"
     query = environ.get("QUERY_STRING", "")

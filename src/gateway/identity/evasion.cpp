@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -97,7 +98,36 @@ bool names_another_url(std::string_view name) {
   return same_variable(name, "X-Original-URL") || same_variable(name, "X-Rewrite-URL");
 }
 
+// `Digest a="b", c=d` is one field, `Basic eDp5,Bearer abc=` two.
+bool is_parameter(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  return equals != std::string_view::npos && http::is_header_token(trim(text.substr(0, equals))) &&
+         text.find_first_not_of('=', equals) != std::string_view::npos;
+}
+
 }  // namespace
+
+void separate_joined(http::RequestHead& head, const NamedFields& named) {
+  std::vector<http::Field> added;
+  for (http::Field& field : head.fields) {
+    if (!named.any([&](std::string_view each) { return same_name(field.name, each); })) continue;
+    const bool has_parameters = same_name(field.name, "Authorization");
+    const bool quotes = has_parameters || field.value.starts_with('"');
+    const auto end_of = [quotes](std::string_view text) {
+      return quotes ? end_of_part(text, ",") : std::min(text.find(','), text.size());
+    };
+    std::string_view rest = field.value;
+    std::size_t end = end_of(rest);
+    while (end < rest.size()) {
+      rest.remove_prefix(end + 1);
+      end = end_of(rest);
+      const std::string_view next = trim(rest.substr(0, end));
+      if (has_parameters && is_parameter(next)) continue;
+      added.push_back({.name = field.name, .value = next, .line = field.line});
+    }
+  }
+  head.fields.insert(head.fields.end(), added.begin(), added.end());
+}
 
 void drop_disguised(http::RequestHead& head, const NamedFields& named, PeerTrust peer) {
   const bool odd_names = named.any([](std::string_view each) { return each.contains('_'); });

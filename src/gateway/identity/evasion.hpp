@@ -60,6 +60,11 @@ class NamedFields {
 // from: Once would drop it on the way, after it has believed it. nullopt: it does not.
 std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedFields& named);
 
+// For servers that join fields that came twice, with commas (CGI, WSGI): takes those apart again that a route relies
+// on, so that two keys or two callers are refused as ever. A value with a comma of its own counts as two: nobody can
+// tell. Only Authorization has parameters between commas, which stay together.
+void separate_joined(http::RequestHead& head, const NamedFields& named);
+
 // Takes fields out of the head that a backend may take for others: those that differ only in _ and - from one that
 // Once or a backend relies on, and, unless a trusted proxy sent them, those that say that another URL is meant.
 void drop_disguised(http::RequestHead& head, const NamedFields& named, PeerTrust peer);

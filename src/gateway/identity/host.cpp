@@ -10,21 +10,6 @@ namespace once::gateway {
 
 namespace {
 
-// The end of an element or a parameter: the first of `ends` that is not in a quoted string.
-std::size_t end_of_part(std::string_view text, std::string_view ends) {
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (quoted && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      quoted = !quoted;
-    } else if (!quoted && ends.contains(text[i])) {
-      return i;
-    }
-  }
-  return text.size();
-}
-
 // Whether a quoted string ends where the text does, and not before.
 bool is_quoted_string(std::string_view text) {
   if (text.size() < 2 || text.front() != '"') return false;
@@ -56,6 +41,20 @@ std::string unquoted(std::string_view text) {
 }
 
 }  // namespace
+
+std::size_t end_of_part(std::string_view text, std::string_view ends) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && ends.contains(text[i])) {
+      return i;
+    }
+  }
+  return text.size();
+}
 
 bool is_forwarded_list(std::string_view value) {
   while (!value.empty()) {

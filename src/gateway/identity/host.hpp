@@ -17,6 +17,9 @@ namespace once::gateway {
 // Whether whoever connected is one of trusted_proxies.
 enum class PeerTrust : std::uint8_t { client, trusted_proxy };
 
+// The end of an element or a parameter: the first of `ends` that is not in a quoted string.
+std::size_t end_of_part(std::string_view text, std::string_view ends);
+
 // Whether this is a list of elements as RFC 7239 has them, with unquoted values taken as proxies write them
 // (host=a:8080) and blanks around a semicolon.
 bool is_forwarded_list(std::string_view value);

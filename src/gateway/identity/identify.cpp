@@ -76,6 +76,7 @@ RoutedRequest route_request(const IdentityRules& rules, const RequestFacts& fact
   routed.refused = could_be_another(rules, facts, routed, named);
   if (routed.refused) return routed;
   drop_disguised(head, named, facts.trust);
+  if (facts.fields_joined) separate_joined(head, named);
   const std::string& base_path = rules.settings.upstreams[routed.route.upstream].base_path;
   if (leaves_prefix(head.path, routed.path, routed.route.strip_prefix, base_path)) {
     routed.refused =

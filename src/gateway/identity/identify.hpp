@@ -47,6 +47,7 @@ struct RequestFacts {
   Origin::Transport transport = Origin::Transport::plain;
   std::string_view tls_subject = {};  // of the verified client certificate; empty: none
   std::string_view tls_issuer = {};
+  bool fields_joined = false;             // by the server, where the client sent them twice: separate_joined()
   std::string_view verified_caller = {};  // CallerFacts::verified
 };
 

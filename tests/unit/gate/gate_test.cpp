@@ -56,6 +56,29 @@ TEST_F(Gates, request_without_a_key_passes) {
   EXPECT_EQ(field(gate.begin(ignored).fields, "Idempotency-Status"), "bypassed");
 }
 
+// A gateway refuses two keys, two callers and two hosts. A server that has joined them must not make one of them.
+TEST_F(Gates, fields_that_a_server_joined_are_refused_as_two) {
+  Gate gate = open();
+  const auto begun = [&](const Field& field, RepeatedFields repeated) {
+    Request asked = request();
+    std::erase_if(asked.fields, [&](const Field& each) { return each.name == field.name; });
+    asked.fields.push_back(field);
+    asked.repeated_fields = repeated;
+    const Begun result = gate.begin(asked);
+    return result.reply ? result.reply->status : 0;
+  };
+  for (const Field& field : {Field{"Idempotency-Key", "a,b"}, Field{"Idempotency-Key", "\"a\",\"b\""},
+                             Field{"Authorization", "Bearer a,Bearer b"}, Field{"Authorization", "Basic eDp5, token"},
+                             Field{"Host", "a.example,b.example"}}) {
+    EXPECT_EQ(begun(field, RepeatedFields::joined), 400) << field.value;
+  }
+  for (const Field& field : {Field{"Idempotency-Key", "\"a,b\""}, Field{"Authorization", "Token a=\"1, 2\", b=3"},
+                             Field{"Authorization", "Digest username=\"a, b\", nc=1"}, Field{"Accept", "a/b, c/d"}}) {
+    EXPECT_NE(begun(field, RepeatedFields::joined), 400) << field.value;
+  }
+  EXPECT_NE(begun({"Idempotency-Key", "a,b"}, RepeatedFields::kept), 400) << "a key with a comma";
+}
+
 TEST_F(Gates, wait_for_the_owner_blocks_no_thread) {
   Gate gate = open();
   const Begun begun = gate.begin(request());
