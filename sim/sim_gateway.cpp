@@ -172,6 +172,7 @@ std::vector<std::string> SimGateway::left_over() {
   for (const auto& worker : workers_) check("held", worker->held());
   for (const auto& worker : workers_) check("windows", worker->loop().windows().taken());
   check("connections", shared_.connections);
+  check("half-closed connections", shared_.half_closed);
   check("in_flight", shared_.usage.in_flight);
   check("body_bytes", shared_.usage.body_bytes);
   for_each_upstream([&check](const UpstreamState& upstream) { check("queued", upstream.queued); });

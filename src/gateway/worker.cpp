@@ -73,8 +73,7 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
     worker.generation_ = worker.serve_by(std::move(adopt.generation));
     adopt.adopted->count_down();
   };
-  open_.previous = open_.next = &open_;
-  resting_.previous = resting_.next = &resting_;
+  for (ListHead* list : {&open_, &resting_, &half_closed_, &hung_up_}) list->previous = list->next = list;
   drain_work_.worker = this;
   drain_work_.run = [](Work& work) {
     auto& drain = static_cast<DrainWork&>(work);
@@ -140,6 +139,7 @@ void Worker::enter(ServedConnection& connection) {
 
 void Worker::leave(ServedConnection& connection) {
   unlink(connection);
+  if (std::exchange(connection.half_closed, false)) shared_.half_closed.fetch_sub(1, std::memory_order_relaxed);
   count_out(connection);
   stop_if_drained();
 }
@@ -163,13 +163,29 @@ void Worker::wakes(ServedConnection& connection) {
   connection.resting = false;
 }
 
+void Worker::client_left(ServedConnection& connection) {
+  unlink(connection);
+  link(connection, half_closed_);
+  connection.half_closed = true;
+  shared_.half_closed.fetch_add(1, std::memory_order_relaxed);
+  count_out(connection);
+}
+
+void Worker::hung_up(ServedConnection& connection) {
+  unlink(connection);
+  link(connection, hung_up_);
+  if (std::exchange(connection.half_closed, false)) shared_.half_closed.fetch_sub(1, std::memory_order_relaxed);
+  count_out(connection);
+}
+
 void Worker::let_go() {
   --held_;
   stop_if_drained();
 }
 
 void Worker::stop_if_drained() {
-  const bool connected = open_.next != &open_ || resting_.next != &resting_;
+  const auto serves = [](const ListHead& list) { return list.next != &list; };
+  const bool connected = serves(open_) || serves(resting_) || serves(half_closed_) || serves(hung_up_);
   if (connected || held_ > 0) return;
   if (paused_) idle_closed_.store(true, std::memory_order_release);
   if (!draining_ || accepting_ > 0) return;
@@ -210,6 +226,9 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
     spawn(refuse(accepted.fd, over, too_many("This gateway has reached its limit of connections. Retry later.")));
     return;
   }
+  const std::size_t descriptors =
+      shared_.connections.load(std::memory_order_relaxed) + shared_.half_closed.load(std::memory_order_relaxed);
+  if (descriptors > limits.max_connections) hang_up_longest_half_closed();
   spawn(serve(*this, accepted, over, std::move(share)));
 }
 
@@ -226,6 +245,12 @@ bool Worker::close_longest_resting() {
   if (!longest.close_if_idle()) return false;
   count_out(longest);
   metrics_.connections_displaced.add();
+  return true;
+}
+
+bool Worker::hang_up_longest_half_closed() {
+  if (half_closed_.next == &half_closed_) return false;
+  half_closed_.next->hang_up();
   return true;
 }
 
@@ -288,7 +313,8 @@ Task<void> Worker::refuse(int fd, Over over, Problem answer) {
 // New connections wait in the listener meanwhile; an idle one is closed to make room.
 Task<void> Worker::wait_for_descriptors(int error) {
   loop_.report_out_of_descriptors(http::DescriptorUse::client, http::error_text(error));
-  if (resting_.next != &resting_) close_longest_resting();
+  const bool made = hang_up_longest_half_closed();
+  if (!made && resting_.next != &resting_) close_longest_resting();
   co_await sleep_for(loop_, accept_pause);
 }
 

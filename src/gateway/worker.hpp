@@ -54,6 +54,7 @@ struct GatewayShared {
   http::Net& net = http::kernel_net();
   Random* random = nullptr;  // where all workers run on one thread; null: each has the system's
   std::atomic<std::size_t> connections = 0;
+  std::atomic<std::size_t> half_closed = 0;  // and do not count as connections; see Worker::client_left()
   Usage usage{};
   Executions executions{};
   CallerTable callers{};
@@ -95,11 +96,14 @@ class ServedConnection {
   virtual std::size_t neighbours() const = 0;
   // Whether it holds some of it until its client has sent a request or read a response.
   virtual bool holds(Scarce what) const = 0;
+  // Its client has left, or is taken to have: the descriptor is given back at once, and its request goes on.
+  virtual void hang_up() = 0;
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
-  bool resting = false;  // in the list of those
-  bool counted = true;   // as open: until it ends, or has to make room for another one
+  bool resting = false;      // in the list of those
+  bool counted = true;       // as open: until it ends, has to make room for another one, or its client leaves
+  bool half_closed = false;  // the client has closed its side, and may still read the response
 
  protected:
   ~ServedConnection() = default;
@@ -152,6 +156,11 @@ class Worker final {
   // It has idled for a while: when there are as many connections as there may be, it is closed for a new one.
   void rests(ServedConnection& connection);
   void wakes(ServedConnection& connection);
+  // A client that may have left while its keyed request goes on: it has closed its side. Its place is free for another
+  // connection, and it keeps its descriptor, for the response, while there are enough.
+  void client_left(ServedConnection& connection);
+  // It has no descriptor any more.
+  void hung_up(ServedConnection& connection);
   // There is none left for somebody at an address with so many connections: a client goes that sends its request or
   // reads its response slowly, and holds some of it meanwhile.
   bool displace_slow(std::size_t neighbours, Scarce what);
@@ -197,6 +206,7 @@ class Worker final {
   Task<void> wait_for_descriptors(int error);
   bool make_room(const AddressTable::Share& newcomer);
   bool close_longest_resting();
+  bool hang_up_longest_half_closed();
   // Its place is another one's from now on.
   void count_out(ServedConnection& connection);
   Task<void> refuse(int fd, Over over, Problem answer);
@@ -237,9 +247,12 @@ class Worker final {
     void displace() override {}
     std::size_t neighbours() const override { return 0; }
     bool holds(Scarce /*what*/) const override { return false; }
+    void hang_up() override {}
   };
   ListHead open_;
-  ListHead resting_;  // those that rest, the longest first
+  ListHead resting_;      // those that rest, the longest first
+  ListHead half_closed_;  // the longest first
+  ListHead hung_up_;
 };
 
 }  // namespace once::gateway

@@ -289,10 +289,23 @@ Socket::~Socket() {
   }
   loop_.disarm(cancel_timer_);
   loop_.disarm(turn_timer_);
+  close();
+}
+
+void Socket::close() {
   if (fd_ < 0) return;
   loop_.forget(fd_, *this);
   if (tls_ != nullptr) tls_->end();
-  net().close(fd_);
+  net().close(std::exchange(fd_, -1));
+}
+
+void Socket::hang_up() {
+  if (writer_ != nullptr) reset_on_close();  // half a message must not look like a whole one
+  if (tls_ != nullptr) tls_->mute();
+  close();
+  cancel();
+  may_read_ = peer_ended_ = peer_gone_ = true;
+  if (watcher_ != nullptr) std::exchange(watcher_, nullptr)->peer_moved(Peer::gone);
 }
 
 int Socket::release() {
@@ -315,6 +328,7 @@ void Socket::on_ready(std::uint32_t events) {
   if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 || broken) may_read_ = true;
   if ((events & EPOLLOUT) != 0 || broken) may_write_ = true;
   if ((events & EPOLLRDHUP) != 0 || broken) peer_ended_ = true;
+  if (broken) peer_gone_ = true;
   if (tls_ != nullptr) tls_->on_event(peer_ended_);
   if (may_read_ && watcher_ != nullptr && reader_ == nullptr) {
     Watcher* watcher = watcher_;
@@ -323,6 +337,7 @@ void Socket::on_ready(std::uint32_t events) {
       watcher->peer_moved(*what);
     }
   }
+  if (end_watcher_ != nullptr && peer_ended_) end_watcher_->peer_moved(peer_gone_ ? Peer::gone : Peer::end);
   wake_waiters();
 }
 
@@ -340,12 +355,13 @@ void Socket::fail(const ConnectionFault& fault) {
 }
 
 void Socket::restore() {
-  if (faulty_) return;
+  if (faulty_ || fd_ < 0) return;
   cancelled_ = false;
   loop_.disarm(cancel_timer_);
 }
 
 std::optional<Socket::Peer> Socket::look() {
+  if (fd_ < 0) return Peer::gone;
   if (tls_ != nullptr) return look_secure();
   char byte = 0;
   const ssize_t got = net().peek(fd_, {&byte, 1});
@@ -388,6 +404,12 @@ std::optional<Socket::Peer> Socket::watch(Watcher& watcher) {
   return std::nullopt;
 }
 
+std::optional<Socket::Peer> Socket::watch_end(Watcher& watcher) {
+  end_watcher_ = &watcher;
+  if (!peer_ended_) return std::nullopt;
+  return peer_gone_ ? Peer::gone : Peer::end;
+}
+
 bool Socket::quiet() {
   return !peer_ended_ && !look();
 }
@@ -400,7 +422,7 @@ Socket::Accepted Socket::accept() {
 }
 
 void Socket::shut_down_writing() {
-  if (resets_) return;  // an end would make the peer take what it got for the whole
+  if (resets_ || fd_ < 0) return;  // an end would make the peer take what it got for the whole
   if (tls_ != nullptr) tls_->end();
   net().shut_down_writing(fd_);
 }
@@ -408,11 +430,11 @@ void Socket::shut_down_writing() {
 void Socket::reset_on_close() {
   if (tls_ != nullptr) tls_->mute();
   resets_ = true;
-  net().reset_on_close(fd_);
+  if (fd_ >= 0) net().reset_on_close(fd_);
 }
 
 void Socket::end_on_close() {
-  if (tls_ != nullptr) return;
+  if (tls_ != nullptr || fd_ < 0) return;
   resets_ = false;
   net().end_on_close(fd_);
 }

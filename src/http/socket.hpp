@@ -222,6 +222,10 @@ class Socket final : public Pollable {
     ~Watcher() = default;
   };
   std::optional<Peer> watch(Watcher& watcher);
+  // Watches for the end of the peer's side, also behind bytes that nobody has read: reports `end` and `gone`, until
+  // unwatch_end(). Returns what was seen before.
+  std::optional<Peer> watch_end(Watcher& watcher);
+  void unwatch_end() { end_watcher_ = nullptr; }
   // What the peer has done so far.
   std::optional<Peer> peer_now() { return may_read_ ? look() : std::nullopt; }
   void unwatch() { watcher_ = nullptr; }
@@ -247,6 +251,12 @@ class Socket final : public Pollable {
   // Releases the descriptor, for another socket on any loop. Nothing may wait on this socket, which cannot be used any
   // more.
   int release();
+  // The peer has closed its side, as far as events have told.
+  bool peer_ended() const { return peer_ended_; }
+  // Gives the descriptor back at once. What waits resumes with `cancelled` on the loop's next turn, and nothing can be
+  // read or written any more.
+  void hang_up();
+  bool hung_up() const { return fd_ < 0; }
   // Closing will reset the connection, so that the peer cannot mistake a truncated message for a complete one. Until
   // then shut_down_writing() does nothing, and with TLS no close_notify is sent.
   void reset_on_close();
@@ -278,12 +288,14 @@ class Socket final : public Pollable {
   Net& net() const { return loop_.net(); }
   std::optional<Peer> look();
   std::optional<Peer> look_secure();
+  void close();
 
   Loop& loop_;
   int fd_;
   bool may_read_ = false;  // as edge-triggered epoll last told, less what was exhausted since
   bool may_write_ = false;
   bool peer_ended_ = false;
+  bool peer_gone_ = false;
   bool cancelled_ = false;
   bool faulty_ = false;
   bool resets_ = false;  // when it is closed
@@ -294,6 +306,7 @@ class Socket final : public Pollable {
   IoWait* reader_ = nullptr;
   IoWait* writer_ = nullptr;
   Watcher* watcher_ = nullptr;
+  Watcher* end_watcher_ = nullptr;
   WakeTimer cancel_timer_;
   WakeTimer turn_timer_;
   std::unique_ptr<TlsStream> tls_;

@@ -41,7 +41,7 @@ Connection::Connection(Worker& worker, const http::Socket::Accepted& accepted, O
       io_(worker.loop(), accepted),
       writer_(worker, io_),
       reader_(worker, io_, writer_, *this),
-      keyed_(worker, io_, reader_, writer_, *this),
+      keyed_(worker, io_, reader_, writer_, {.room = *this, .place = *this}),
       unkeyed_(worker, io_, reader_, writer_, keyed_.ports()) {
   io_.buffer.grow(first_buffer_size);
   io_.secure = over == Over::tls;
@@ -69,6 +69,19 @@ bool Connection::holds(Scarce what) const {
   }
   return reply.body.size() > ToldOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr) ||
          reader_.is_collecting();
+}
+
+void Connection::client_closed() {
+  if (half_closed || io_.socket.hung_up()) return;
+  address_.client_left();
+  worker_.client_left(*this);
+}
+
+void Connection::hang_up() {
+  if (io_.socket.hung_up()) return;
+  address_.client_left();
+  io_.socket.hang_up();
+  worker_.hung_up(*this);
 }
 
 Task<void> Connection::run() {

@@ -16,7 +16,7 @@
 
 namespace once::gateway {
 
-class Connection final : private ServedConnection, private RoomMaker {
+class Connection final : private ServedConnection, private RoomMaker, private ClientPlace {
  public:
   Connection(Worker& worker, const http::Socket::Accepted& accepted, Over over, AddressTable::Share address);
   Connection(const Connection&) = delete;
@@ -33,6 +33,9 @@ class Connection final : private ServedConnection, private RoomMaker {
   void displace() override { io_.displace(); }
   std::size_t neighbours() const override { return address_.count(); }
   bool holds(Scarce what) const override;
+  void client_closed() override;
+  void hang_up() override;
+  std::size_t clients_left() const override { return address_.left(); }
   void make_room() override { worker_.displace_slow(neighbours(), Scarce::body_memory); }
   void make_spool_room() override { worker_.displace_slow(neighbours(), Scarce::spool); }
 
@@ -53,7 +56,7 @@ class Connection final : private ServedConnection, private RoomMaker {
   void release_memory();
 
   Worker& worker_;
-  const AddressTable::Share address_;
+  AddressTable::Share address_;
   ClientIo io_;
   ReplyWriter writer_;
   RequestReader reader_;

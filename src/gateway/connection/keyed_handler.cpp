@@ -7,14 +7,16 @@
 
 namespace once::gateway {
 
-KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, RoomMaker& room)
+KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer,
+                           const Owner& connection)
     : worker_(worker),
       shared_(worker.shared()),
       io_(io),
       reader_(reader),
       writer_(writer),
+      place_(connection.place),
       presence_(io.socket),
-      memory_(shared_.usage, shared_.told, worker.loop(), worker.metrics(), room),
+      memory_(shared_.usage, shared_.told, worker.loop(), worker.metrics(), connection.room),
       exchange_(worker.exchange_ports(&memory_)) {}
 
 struct KeyedHandler::WriterIdle {
@@ -35,11 +37,47 @@ Task<void> KeyedHandler::write_beside() {
   writing_ = true;
   const bool whole = co_await writer_.write(*request_);
   writer_.reply().source.reset();  // a reader that has left holds up nothing
-  // The exchange may go on for long: the client learns now that its response was cut off. Without chunks it would take
-  // this for the end.
-  if (!whole && io_.head.version == http::Version::http_1_1) io_.socket.shut_down_writing();
   writing_ = false;
+  if (!whole) end_cut_reply();
   if (awaits_writer_) awaits_writer_.resume();
+}
+
+// The exchange may go on for long. The client learns now that its response was cut off, if it is still there: without
+// chunks it would take the end for that of the response.
+void KeyedHandler::end_cut_reply() {
+  http::Socket& socket = io_.socket;
+  if (socket.write_timed_out()) socket.reset_on_close();
+  if (socket.resets() || socket.peer_ended() || io_.displaced) {
+    place_.hang_up();
+  } else if (io_.head.version == http::Version::http_1_1) {
+    socket.shut_down_writing();
+  }
+}
+
+struct KeyedHandler::ClientWatch {
+  explicit ClientWatch(KeyedHandler& handler) : socket(handler.io_.socket) {
+    if (const auto what = socket.watch_end(handler)) handler.peer_moved(*what);
+  }
+  ClientWatch(const ClientWatch&) = delete;
+  ClientWatch& operator=(const ClientWatch&) = delete;
+  ~ClientWatch() { socket.unwatch_end(); }
+
+  http::Socket& socket;
+};
+
+// A client that has closed its side may still read, unless its response was cut off.
+void KeyedHandler::peer_moved(http::Socket::Peer what) {
+  const bool cut = begun_ && !writing_ && !request_->replied;
+  if (what == http::Socket::Peer::gone || cut) {
+    place_.hang_up();
+  } else {
+    place_.client_closed();
+  }
+}
+
+bool KeyedHandler::may_execute_more(const Limits& limits) const {
+  const std::size_t most = limits.max_connections_per_address;
+  return place_.clients_left() < (most != 0 ? most : limits.max_connections);
 }
 
 Task<KeyedHandler::Identified> KeyedHandler::identify(const RequestIdentity& identity, const std::optional<Key>& key) {
@@ -95,7 +133,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   const http::RequestHead& head = io_.head;
   const Limits& limits = request.settings().limits;
   const Usage::Share share = shared_.usage.begin(limits.max_in_flight);
-  if (!share) {
+  if (!share || !may_execute_more(limits)) {
     co_await writer_.refuse_overload(request, Overload::in_flight);
     co_return;
   }
@@ -145,14 +183,8 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   request_ = &request;
   begun_ = false;
   memory_.begin(limits.max_body_memory);
-  {
-    const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
-    co_await exchange_.run(keyed, writer_.reply());
-  }
-  quota.settle(writer_.reply(), policy.ttl, worker_.loop().now());
+  co_await execute(keyed, quota);
   if (begun_) {
-    WriterIdle idle{*this};
-    co_await idle;  // its reader may need the store
     request.store_need.end();
   } else {
     co_await write_reply(request, write.get());
@@ -160,6 +192,17 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   // The backend's connection may still take the body. It needs what the request holds.
   if (reader_.is_sending()) writer_.reply().source.reset();
   co_await reader_.sending_end();
+}
+
+Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
+  const ClientWatch watch(*this);
+  {
+    const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
+    co_await exchange_.run(keyed, writer_.reply());
+  }
+  quota.settle(writer_.reply(), keyed.policy.ttl, worker_.loop().now());
+  WriterIdle idle{*this};
+  if (begun_) co_await idle;  // its reader may need the store
 }
 
 Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* write) {

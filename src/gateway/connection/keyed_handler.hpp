@@ -21,10 +21,28 @@
 
 namespace once::gateway {
 
-// Of one connection, one request at a time; the exchange and its scratch space are reused.
-class KeyedHandler final : private ReplyStart {
+// The connection's place among all connections, while its request is executed.
+class ClientPlace {
  public:
-  KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, RoomMaker& room);
+  // The client has closed its side: another connection may have the place from now on.
+  virtual void client_closed() = 0;
+  // The client has left: gives the descriptor back, too.
+  virtual void hang_up() = 0;
+  // How many keyed requests from this address go on without their clients.
+  virtual std::size_t clients_left() const = 0;
+
+ protected:
+  ~ClientPlace() = default;
+};
+
+// Of one connection, one request at a time; the exchange and its scratch space are reused.
+class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
+ public:
+  struct Owner {
+    RoomMaker& room;
+    ClientPlace& place;
+  };
+  KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, const Owner& connection);
 
   // Without a key, one is derived from the body.
   Task<void> answer(RequestContext& request, const std::optional<Key>& key);
@@ -70,9 +88,17 @@ class KeyedHandler final : private ReplyStart {
   // After the exchange. `write`: that to a resource, if it is one.
   Task<void> write_reply(RequestContext& request, ResourceWrite* write);
 
+  Task<void> execute(KeyedRequest& keyed, KeyQuota& quota);
+  // Watches for the end of the client's side while the exchange goes on.
+  struct ClientWatch;
+  void peer_moved(http::Socket::Peer what) override;
+  // A request that executes without its client costs its address no connection, so this is what limits it.
+  bool may_execute_more(const Limits& limits) const;
+
   // A response that streams is written while its exchange goes on.
   void begin_reply() override;
   Task<void> write_beside();
+  void end_cut_reply();
   struct WriterIdle;
 
   Worker& worker_;
@@ -80,6 +106,7 @@ class KeyedHandler final : private ReplyStart {
   ClientIo& io_;
   RequestReader& reader_;
   ReplyWriter& writer_;
+  ClientPlace& place_;
   ClientPresence presence_;
   ResponseMemory memory_;
   Exchange exchange_;

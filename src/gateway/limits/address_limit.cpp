@@ -12,27 +12,38 @@ std::size_t AddressTable::Hash::operator()(const http::PeerNetwork& network) con
 }
 
 AddressTable::Share AddressTable::enter(const http::PeerNetwork& network, std::size_t most) {
+  if (most == 0) return {};
   Shard& shard = shard_of(network);
   const std::scoped_lock lock(shard.mutex);
-  const auto [place, made] = shard.connections.try_emplace(network, 0);
-  if (place->second >= most) return {};
-  ++place->second;
+  Counts& counts = shard.connections[network];
+  if (counts.open >= most) return {};
+  ++counts.open;
   return {*this, network};
 }
 
-std::size_t AddressTable::count(const http::PeerNetwork& network) {
+AddressTable::Counts AddressTable::counts(const http::PeerNetwork& network) {
   Shard& shard = shard_of(network);
   const std::scoped_lock lock(shard.mutex);
   const auto place = shard.connections.find(network);
-  return place == shard.connections.end() ? 0 : place->second;
+  return place == shard.connections.end() ? Counts() : place->second;
 }
 
-void AddressTable::leave(const http::PeerNetwork& network) {
+void AddressTable::client_left(const http::PeerNetwork& network) {
+  Shard& shard = shard_of(network);
+  const std::scoped_lock lock(shard.mutex);
+  Counts& counts = shard.connections[network];
+  ONCE_ASSERT(counts.open > 0);
+  --counts.open;
+  ++counts.left;
+}
+
+void AddressTable::leave(const http::PeerNetwork& network, std::size_t Counts::* as) {
   Shard& shard = shard_of(network);
   const std::scoped_lock lock(shard.mutex);
   const auto place = shard.connections.find(network);
-  ONCE_ASSERT(place != shard.connections.end() && place->second > 0);
-  if (--place->second == 0) shard.connections.erase(place);
+  ONCE_ASSERT(place != shard.connections.end() && place->second.*as > 0);
+  --(place->second.*as);
+  if (place->second.open == 0 && place->second.left == 0) shard.connections.erase(place);
 }
 
 }  // namespace once::gateway

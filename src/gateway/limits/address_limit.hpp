@@ -1,5 +1,5 @@
 // How many connections there are from one address: for limits.max_connections_per_address, and to know whose slow ones
-// make room for others.
+// make room for others. And how many of its clients have left while their keyed requests go on.
 #pragma once
 
 #include <array>
@@ -13,29 +13,43 @@
 namespace once::gateway {
 
 class AddressTable {
+  struct Counts {
+    std::size_t open = 0;
+    std::size_t left = 0;  // the client, but its request goes on
+  };
+
  public:
-  // A connection that is counted, for as long as this is held.
+  // A connection that is counted, for as long as this is held; once its client has left, as one of those.
   class Share {
    public:
     Share() = default;
     Share(AddressTable& table, const http::PeerNetwork& network) : table_(&table), network_(network) {}
     Share(const Share&) = delete;
-    Share(Share&& other) noexcept : table_(std::exchange(other.table_, nullptr)), network_(other.network_) {}
+    Share(Share&& other) noexcept
+        : table_(std::exchange(other.table_, nullptr)), network_(other.network_), left_(other.left_) {}
     Share& operator=(Share other) noexcept {
       std::swap(table_, other.table_);
       std::swap(network_, other.network_);
+      std::swap(left_, other.left_);
       return *this;
     }
     ~Share() {
-      if (table_ != nullptr) table_->leave(network_);
+      if (table_ != nullptr) table_->leave(network_, left_ ? &Counts::left : &Counts::open);
     }
     explicit operator bool() const { return table_ != nullptr; }
     // How many connections there are from its address.
-    std::size_t count() const { return table_ != nullptr ? table_->count(network_) : 0; }
+    std::size_t count() const { return counts().open; }
+    std::size_t left() const { return counts().left; }
+    void client_left() {
+      if (table_ != nullptr && !std::exchange(left_, true)) table_->client_left(network_);
+    }
 
    private:
+    Counts counts() const { return table_ != nullptr ? table_->counts(network_) : Counts(); }
+
     AddressTable* table_ = nullptr;
     http::PeerNetwork network_;
+    bool left_ = false;
   };
 
   // Nothing is held if there are `most` already.
@@ -47,12 +61,13 @@ class AddressTable {
   };
   struct Shard {
     std::mutex mutex;
-    std::unordered_map<http::PeerNetwork, std::size_t, Hash> connections;
+    std::unordered_map<http::PeerNetwork, Counts, Hash> connections;
   };
 
   Shard& shard_of(const http::PeerNetwork& network) { return shards_[Hash()(network) % shards_.size()]; }
-  void leave(const http::PeerNetwork& network);
-  std::size_t count(const http::PeerNetwork& network);
+  void leave(const http::PeerNetwork& network, std::size_t Counts::* as);
+  void client_left(const http::PeerNetwork& network);
+  Counts counts(const http::PeerNetwork& network);
 
   std::array<Shard, 16> shards_;
 };

@@ -188,6 +188,139 @@ TEST(ConnectionOnNet, no_more_connections_are_open_than_may_be) {
   stage.finish();
 }
 
+constexpr std::string_view event_stream =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
+
+std::string keyed_as(std::string_view key) {
+  return fmt::format("POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: {}\r\nContent-Length: 2\r\n\r\nhi",
+                     key);
+}
+
+// How clients leave while their requests are executed.
+enum class Leaves : std::uint8_t { with_an_end, with_a_reset, behind_unread_bytes };
+
+void leave(StageClient& client, Leaves how) {
+  if (how == Leaves::behind_unread_bytes) client.peer->send("GET");
+  how == Leaves::with_a_reset ? client.peer->reset() : client.peer->close();
+}
+
+// Two requests whose clients leave have all connections that there may be. `answer` is the beginning of the backend's
+// response, and `rest` comes after the test.
+struct LeftBehind {
+  LeftBehind(Leaves how, std::string_view answer, std::string_view rest)
+      : stage([](ServingSettings& all) { all.limits.max_connections = 2; }), rest(rest) {
+    stage.serve = [this, answer](const Stage::Served& served) {
+      if (!served.whole) return;
+      if (!served.request.has("Idempotency-Key")) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+      if (!served.request.has("Idempotency-Key")) return;
+      served.peer.send(answer);
+      at_work.push_back(&served.peer);
+    };
+    for (const std::string_view key : {"k1", "k2"}) {
+      StageClient& client = stage.client();
+      client.ask(keyed_as(key));
+      stage.run(100ms);
+      leave(client, how);
+    }
+    stage.run(100ms);
+  }
+
+  // The backend goes on to its end, and a retry has its whole response.
+  void ends_well() {
+    for (Peer* peer : at_work) peer->send(rest);
+    stage.run(1s);
+    for (const std::string_view key : {"k1", "k2"}) {
+      StageClient& again = stage.client();
+      again.ask(keyed_as(key));
+      stage.run(1s);
+      EXPECT_EQ(again.response().field("Idempotency-Status"), "replayed");
+    }
+    EXPECT_EQ(at_work.size(), 2U);
+    stage.finish();
+  }
+
+  Stage stage;
+  std::string rest;
+  std::vector<Peer*> at_work;
+};
+
+TEST(ConnectionOnNet, clients_that_left_give_back_their_places_while_their_requests_go_on) {
+  constexpr std::string_view whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+  constexpr std::string_view last_event = "9\r\ndata: 2\n\n\r\n0\r\n\r\n";
+  for (const Leaves how : {Leaves::with_an_end, Leaves::with_a_reset, Leaves::behind_unread_bytes}) {
+    for (const bool streams : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", static_cast<int>(how), streams));
+      LeftBehind left(how, streams ? event_stream : "", streams ? last_event : whole);
+      EXPECT_EQ(left.stage.gateway->shared().connections.load(), 0U);
+      EXPECT_EQ(left.stage.gateway->shared().usage.in_flight.load(), 2U);
+      for (int newcomers = 0; newcomers < 2; ++newcomers) {
+        StageClient& client = left.stage.client();
+        client.ask(unkeyed);
+        left.stage.run(1s);
+        EXPECT_EQ(client.response().body, "ok");
+      }
+      // As many descriptors as two clients and four backends have; listener and spare come on top.
+      EXPECT_LE(left.stage.gateway->net().open_descriptors(), 2U + 4U + 2U);
+      left.ends_well();
+    }
+  }
+}
+
+// Most clients that close their side have left. One that has not is served as long as there are descriptors.
+TEST(ConnectionOnNet, a_client_that_closed_its_side_only_gets_its_response_unless_its_descriptor_is_needed) {
+  for (const std::size_t newcomers : {1U, 2U}) {
+    Stage stage([](ServingSettings& all) { all.limits.max_connections = 2; });
+    Peer* backend = nullptr;
+    stage.serve = [&](const Stage::Served& served) {
+      if (served.whole) backend = &served.peer;
+    };
+    StageClient& half_closed = stage.client();
+    half_closed.ask(keyed);
+    half_closed.peer->end();
+    stage.run(100ms);
+    for (std::size_t i = 0; i < newcomers; ++i) stage.client();
+    stage.run(100ms);
+    EXPECT_EQ(half_closed.over(), newcomers == 2);
+    backend->send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    stage.run(1s);
+    EXPECT_EQ(half_closed.response().body, newcomers == 2 ? "" : "ok");
+    stage.finish();
+  }
+}
+
+// A connection is not what limits a client that leaves each one behind.
+TEST(ConnectionOnNet, an_address_leaves_no_more_requests_behind_than_it_may_have_connections) {
+  for (const std::size_t of_address : {0U, 2U}) {
+    LeftBehind left(Leaves::with_a_reset, "", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ServingSettings changed = left.stage.gateway->worker().generation()->settings();
+    if (of_address != 0) changed.limits.max_connections = 100;
+    changed.limits.max_connections_per_address = of_address;
+    ASSERT_TRUE(left.stage.gateway->reload(changed));
+    StageClient& more = left.stage.client();
+    more.ask(keyed_as("k3"));
+    left.stage.run(1s);
+    EXPECT_EQ(more.response().status, 503);
+    EXPECT_EQ(more.response().field("Retry-After"), "1");
+    left.ends_well();
+  }
+}
+
+TEST(ConnectionOnNet, a_client_that_leaves_its_request_behind_survives_every_call_that_fails) {
+  fails_nowhere([](Stage& stage) {
+    stage.serve = [](const Stage::Served& served) {
+      if (served.whole) served.peer.send(std::string(event_stream) + "0\r\n\r\n");
+    };
+    StageClient& client = stage.client();
+    client.ask(keyed);
+    client.peer->end();
+    stage.run(1s);
+    StageClient& again = stage.client();
+    again.ask(keyed);
+    again.peer->reset();
+    stage.run(1s);
+  });
+}
+
 // Its place is taken: a client that goes on sending must not keep the connection, which nobody counts any more.
 TEST(ConnectionOnNet, a_displaced_upload_is_reset_at_once) {
   Stage stage([](ServingSettings& all) { all.limits.max_connections = 1; });

@@ -89,5 +89,22 @@ TEST(AddressLimitTest, connections_are_counted_for_each_network) {
   EXPECT_TRUE(table.enter(network(1), 2));
 }
 
+TEST(AddressLimitTest, a_client_that_left_is_no_connection_any_more) {
+  AddressTable table;
+  {
+    AddressTable::Share left = table.enter(network(1), 1);
+    left.client_left();
+    left.client_left();
+    AddressTable::Share moved = std::move(left);
+    const AddressTable::Share next = table.enter(network(1), 1);
+    EXPECT_TRUE(next);
+    EXPECT_EQ(next.count(), 1U);
+    EXPECT_EQ(next.left(), 1U);
+    moved = AddressTable::Share();
+    EXPECT_EQ(next.left(), 0U);
+  }
+  EXPECT_TRUE(table.enter(network(1), 1));
+}
+
 }  // namespace usage_test
 }  // namespace once::gateway
