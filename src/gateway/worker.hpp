@@ -19,6 +19,7 @@
 #include "gateway/generation.hpp"
 #include "gateway/limits/address_limit.hpp"
 #include "gateway/limits/caller_limits.hpp"
+#include "gateway/limits/reader_memory.hpp"
 #include "gateway/limits/told_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
@@ -60,6 +61,7 @@ struct GatewayShared {
   CallerTable callers{};
   CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
   AddressTable addresses{};
+  ReaderMemory readers{usage};
   ToldOutcomes told{usage};
   LiveStreams streams{usage};
   Spool* spool = nullptr;      // for bodies too large for memory; null: those are refused

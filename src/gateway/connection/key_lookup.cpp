@@ -105,7 +105,8 @@ std::expected<KeyedHandler::AskedAbout, Problem> KeyedHandler::asked_about(Reque
   }
   auto operation = identity.operation(key.given, {});
   if (!operation) return std::unexpected(std::move(operation.error()));
-  return AskedAbout{.id = *operation, .caller = tenant_.of(shared_.ids, identity.caller())};
+  return AskedAbout{
+      .id = *operation, .caller = tenant_.of(shared_.ids, identity.caller()), .reader = identity.reader(tenant_)};
 }
 
 bool KeyedHandler::awaits_continue(const Policy& policy) const {
@@ -152,7 +153,7 @@ Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
     co_return;
   }
   const KeyedRequest asked = request_about(request, about->id);
-  memory_.begin(limits.max_body_memory);
+  memory_.begin(limits.max_body_memory, about->reader);
   co_await exchange_.look_up(asked, writer_.reply());
   co_await write_reply(request, nullptr);
 }

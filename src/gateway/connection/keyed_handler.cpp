@@ -16,7 +16,7 @@ KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, 
       writer_(writer),
       place_(connection.place),
       presence_(io.socket),
-      memory_(shared_.usage, shared_.told, worker.loop(), worker.metrics(), connection.room),
+      memory_(shared_.usage, shared_.readers, shared_.told, worker.loop(), worker.metrics(), connection.room),
       exchange_(worker.exchange_ports(&memory_)) {}
 
 struct KeyedHandler::WriterIdle {
@@ -164,7 +164,8 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     co_return;
   }
   request.operation = *identified.operation;
-  quota.charge(identity.limited_address());
+  const std::optional<TenantTag> address = identity.limited_address();
+  quota.charge(address);
   if (quota.is_limited()) {
     const auto refusal = co_await refuse_new_key(quota, *request.operation, shared_.store, worker_.loop());
     if (refusal) {
@@ -182,7 +183,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   if (!write) keyed.streams = this;
   request_ = &request;
   begun_ = false;
-  memory_.begin(limits.max_body_memory);
+  memory_.begin(limits.max_body_memory, address ? *address : identity.reader(tenant_));
   co_await execute(keyed, quota);
   if (begun_) {
     request.store_need.end();

@@ -78,6 +78,7 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   struct AskedAbout {
     OperationId id;
     TenantTag caller;
+    TenantTag reader;
   };
   // The operation that a lookup or a stop is about, or why there is none. `field` names its method.
   std::expected<AskedAbout, Problem> asked_about(RequestContext& request, std::string_view field, std::string& path);

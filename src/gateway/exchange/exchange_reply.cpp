@@ -190,7 +190,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   }
   RecordedBody begun;
   if (ports_.memory != nullptr) {
-    std::optional<ReadRoom> room = co_await ports_.memory->room_to_read(bytes_per_read);
+    std::optional<ReaderMemory::Room> room = co_await ports_.memory->room_to_read(bytes_per_read);
     if (!room) {
       answers().no_memory();
       co_return;

@@ -131,9 +131,17 @@ LargeFingerprint RequestIdentity::large_fingerprint(std::optional<std::uint64_t>
 }
 
 std::optional<TenantTag> RequestIdentity::limited_address() const {
-  const ServingSettings& settings = rules_.settings;
-  if (!settings.limits.address.any() || is_proven(policy_, scope_)) return std::nullopt;
-  const auto address = client_address(facts_.head, facts_.peer, settings.trusted_proxies);
+  const bool limited = rules_.settings.limits.address.any() && !is_proven(policy_, scope_);
+  return limited ? network() : std::nullopt;
+}
+
+TenantTag RequestIdentity::reader(TenantMemo& memo) const {
+  const auto address = is_proven(policy_, scope_) ? std::nullopt : network();
+  return address ? *address : memo.of(rules_.ids, caller());
+}
+
+std::optional<TenantTag> RequestIdentity::network() const {
+  const auto address = client_address(facts_.head, facts_.peer, rules_.settings.trusted_proxies);
   if (!address && facts_.peer == http::unix_peer) return std::nullopt;  // somebody on this machine
   if (!address) return TenantTag();                                     // everybody whose address is not known
   return std::bit_cast<TenantTag>(http::network_of(*address));

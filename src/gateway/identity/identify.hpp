@@ -100,8 +100,13 @@ class RequestIdentity {
   // The network whose quota (limits.address) a new key is charged to. nullopt: none, because the caller is proven or
   // nothing is limited.
   std::optional<TenantTag> limited_address() const;
+  // For whom it holds what it reads: a caller that is proven, or else the address.
+  TenantTag reader(TenantMemo& memo) const;
 
  private:
+  // nullopt: somebody on this machine.
+  std::optional<TenantTag> network() const;
+
   IdentityRules rules_;
   RequestFacts facts_;
   const Policy& policy_;

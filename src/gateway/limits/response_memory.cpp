@@ -31,19 +31,17 @@ Task<bool> ResponseMemory::take(std::size_t bytes) {
   co_return true;
 }
 
-Task<std::optional<ReadRoom>> ResponseMemory::room_to_read(std::size_t bytes) {
+Task<std::optional<ReaderMemory::Room>> ResponseMemory::room_to_read(std::size_t bytes) {
   Duration waited{};
-  // It is little, and a client that was told a part already would be cut off: it may take what responses may.
-  while (!usage_.take(HeldFor::replay, bytes, most_for_response())) {
-    if (waited >= longest_wait_for_room) {
-      metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
-      co_return std::nullopt;
-    }
+  std::optional<ReaderMemory::Room> room = readers_.take(caller_, bytes, most_);
+  while (!room && waited < longest_wait_for_room) {
     room_.make_room();
     co_await sleep_for(home_, room_pause);
     waited += room_pause;
+    room = readers_.take(caller_, bytes, most_);
   }
-  co_return ReadRoom(usage_, bytes);
+  if (!room) metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  co_return room;
 }
 
 OutcomeBytes ResponseMemory::executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <optional>
-#include <utility>
 
 #include "base/executor.hpp"
 #include "base/task.hpp"
+#include "gateway/limits/reader_memory.hpp"
 #include "gateway/limits/told_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
@@ -40,39 +40,19 @@ class TagRoom final : public http::CollectRoom {
   std::size_t most_ = 0;
 };
 
-// What a reader of the store holds at a time. Given back when this ends.
-class ReadRoom {
- public:
-  ReadRoom() = default;
-  ReadRoom(Usage& usage, std::size_t bytes) : usage_(&usage), bytes_(bytes) {}
-  ReadRoom(ReadRoom&& other) noexcept : usage_(std::exchange(other.usage_, nullptr)), bytes_(other.bytes_) {}
-  ReadRoom& operator=(ReadRoom&& other) noexcept {
-    std::swap(usage_, other.usage_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ReadRoom(const ReadRoom&) = delete;
-  ReadRoom& operator=(const ReadRoom&) = delete;
-  ~ReadRoom() {
-    if (usage_ != nullptr) usage_->give_back(HeldFor::replay, bytes_);
-  }
-
-  explicit operator bool() const { return usage_ != nullptr; }
-
- private:
-  Usage* usage_ = nullptr;
-  std::size_t bytes_ = 0;
-};
-
 // Room for a response that must be recorded. Its request has been executed, so it may take a quarter more than
 // everything else, and waits a moment for room; then it is recorded without its body.
 class ResponseMemory final : public http::CollectRoom {
  public:
-  ResponseMemory(Usage& usage, ToldOutcomes& told, Executor& home, Metrics& metrics, RoomMaker& room)
-      : usage_(usage), told_(told), home_(home), metrics_(metrics), room_(room) {}
+  ResponseMemory(Usage& usage, ReaderMemory& readers, ToldOutcomes& told, Executor& home, Metrics& metrics,
+                 RoomMaker& room)
+      : usage_(usage), readers_(readers), told_(told), home_(home), metrics_(metrics), room_(room) {}
 
-  // A request under this limits.max_body_memory.
-  void begin(std::size_t most) { most_ = most; }
+  // A request under this limits.max_body_memory. What it reads is held for `caller`, or for its address.
+  void begin(std::size_t most, const TenantTag& caller) {
+    most_ = most;
+    caller_ = caller;
+  }
   // What a response that must be recorded may let all bodies take.
   std::size_t most_for_response() const { return most_ + most_ / 4; }
 
@@ -80,7 +60,7 @@ class ResponseMemory final : public http::CollectRoom {
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::response, bytes); }
 
   // For a recorded response that is read part by part. Waits a moment; nothing: there is no room.
-  Task<std::optional<ReadRoom>> room_to_read(std::size_t bytes);
+  Task<std::optional<ReaderMemory::Room>> room_to_read(std::size_t bytes);
 
   // As ToldOutcomes::share(). What was executed just now is told in any case.
   OutcomeBytes executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
@@ -89,11 +69,13 @@ class ResponseMemory final : public http::CollectRoom {
 
  private:
   Usage& usage_;
+  ReaderMemory& readers_;
   ToldOutcomes& told_;
   Executor& home_;
   Metrics& metrics_;
   RoomMaker& room_;
   std::size_t most_ = 0;
+  TenantTag caller_{};
 };
 
 }  // namespace once::gateway

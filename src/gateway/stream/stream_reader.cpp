@@ -137,7 +137,7 @@ class StreamReader final : public http::ResponseSource {
       case LiveStream::Look::Found::chunk:
         advance(1);
         chunks_.push_back(look.chunk);
-        room_ = ReadRoom();
+        room_ = ReaderMemory::Room();
         return Source::at_hand;
       case LiveStream::Look::Found::in_store: return Source::store;
       case LiveStream::Look::Found::gone: end_ = StreamState::cut; return Source::at_hand;
@@ -156,7 +156,7 @@ class StreamReader final : public http::ResponseSource {
 
   Task<bool> make_room() {
     if (ports_.memory == nullptr || room_) co_return true;
-    std::optional<ReadRoom> room = co_await ports_.memory->room_to_read(bytes_per_read);
+    std::optional<ReaderMemory::Room> room = co_await ports_.memory->room_to_read(bytes_per_read);
     if (!room) co_return false;
     room_ = *std::move(room);
     co_return true;
@@ -290,7 +290,7 @@ class StreamReader final : public http::ResponseSource {
   std::uint64_t passed_ = 0;  // bytes of the body
   Sha256 digest_;             // of those, if it compares
   std::deque<OutcomeBytes> chunks_;
-  ReadRoom room_;
+  ReaderMemory::Room room_;
   bool live_ended_ = false;               // when it was looked at last
   std::optional<BodyInChunks> recorded_;  // the response has ended, and its chunks stay
   bool is_part_ = false;                  // what is recorded; its owner gives the rest to its own readers only

@@ -46,7 +46,7 @@ inline constexpr std::size_t bytes_per_read = std::size_t{64} << 10U;
 // The first part of a recorded response, and the room for the rest.
 struct RecordedBody {
   std::vector<OutcomeBytes> chunks;
-  ReadRoom room;
+  ReaderMemory::Room room;
 };
 
 // A response that is recorded whole, or was stopped, with its body in chunks.

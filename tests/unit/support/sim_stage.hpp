@@ -44,8 +44,8 @@ class InlineLanes final : public Lanes {
 // One connection of a client.
 class StageClient {
  public:
-  StageClient(Network& network, const http::Endpoint& gateway)
-      : peer(network.connect(gateway, Network::address("203.0.113.1", 40'000))) {
+  StageClient(Network& network, const http::Endpoint& gateway, std::string_view address)
+      : peer(network.connect(gateway, Network::address(address, 40'000))) {
     if (!peer) return;
     peer->on_bytes = [this](std::string_view got) {
       bytes.append(got);
@@ -134,8 +134,8 @@ class Stage {
     return all;
   }
 
-  StageClient& client() {
-    clients.push_back(std::make_unique<StageClient>(network, gateway_at()));
+  StageClient& client(std::string_view address = "203.0.113.1") {
+    clients.push_back(std::make_unique<StageClient>(network, gateway_at(), address));
     return *clients.back();
   }
 

@@ -358,6 +358,41 @@ TEST(ConnectionOnNet, a_response_that_waits_for_its_client_is_counted) {
   stage.finish();
 }
 
+// Readers of a large response take memory for as long as they read.
+TEST(ConnectionOnNet, many_readers_at_one_address_keep_nobody_else_from_a_replay_or_a_record) {
+  const std::string large(1'500'000, 'x');
+  Stage stage(
+      [](ServingSettings& all) {
+        all.limits.max_body_memory = std::size_t{2} << 20U;
+        all.routes[0].policy.record.max_body = 2'000'000;
+      },
+      {.capacity = 4096});
+  stage.serve = [&](const Stage::Served& served) {
+    if (served.whole)
+      served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", large.size(), large));
+  };
+  stage.client().ask(keyed_as("k1"));
+  stage.run(5s);
+  EXPECT_EQ(stage.clients[0]->response().body.size(), large.size());
+  for (int readers = 0; readers < 40; ++readers) {
+    StageClient& reader = stage.client();
+    reader.peer->set_reading(false);
+    reader.ask(keyed_as("k1"));
+  }
+  stage.run(100ms);
+  // Before any of them is slow enough to be displaced.
+  StageClient& replay = stage.client("198.51.100.7");
+  replay.ask(keyed_as("k1"));
+  StageClient& first = stage.client("198.51.100.8");
+  first.ask(keyed_as("k2"));
+  stage.run(800ms);
+  EXPECT_EQ(replay.response().field("Idempotency-Status"), "replayed");
+  EXPECT_EQ(replay.response().body.size(), large.size());
+  EXPECT_EQ(first.response().body.size(), large.size());
+  EXPECT_EQ(stage.gateway->sum(&Metrics::bodies_dropped), 0U);
+  stage.finish();
+}
+
 void a_keyed_request_and_its_retry(Stage& stage) {
   StageClient& client = stage.client();
   client.ask(keyed);

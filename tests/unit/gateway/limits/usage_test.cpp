@@ -1,10 +1,13 @@
 // What all keyed requests take together.
 #include "gateway/limits/usage.hpp"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "gateway/connection/client_io.hpp"
 #include "gateway/limits/address_limit.hpp"
+#include "gateway/limits/reader_memory.hpp"
 
 namespace once::gateway {
 namespace usage_test {
@@ -67,6 +70,43 @@ TEST(PaceTest, a_client_has_the_grace_and_what_it_earned) {
   EXPECT_EQ(pace.left(), 0s);
   pace.least_rate = 0;
   EXPECT_EQ(pace.left(), 1s);
+}
+
+TEST(ReaderMemoryTest, one_callers_readers_leave_as_much_for_the_others) {
+  constexpr std::size_t most = 1600;  // of which readers may hold 800
+  Usage usage;
+  ReaderMemory memory(usage);
+  const TenantTag one{'a'};
+  const TenantTag other{'b'};
+  std::vector<ReaderMemory::Room> rooms;
+  while (auto room = memory.take(one, 100, most)) rooms.push_back(*std::move(room));
+  EXPECT_EQ(rooms.size(), 4U);
+  EXPECT_TRUE(memory.take(other, 100, most));
+  while (auto room = memory.take(other, 100, most)) rooms.push_back(*std::move(room));
+  EXPECT_EQ(rooms.size(), 6U);
+  EXPECT_TRUE(memory.take({'c'}, 100, most));
+  EXPECT_EQ(usage.body_bytes, 600U);
+  rooms.clear();
+  EXPECT_EQ(usage.body_bytes, 0U);
+}
+
+TEST(ReaderMemoryTest, readers_leave_room_to_record) {
+  Usage usage;
+  ReaderMemory memory(usage);
+  ASSERT_TRUE(usage.take(HeldFor::request, 1600, 1600));
+  std::vector<ReaderMemory::Room> rooms;
+  for (char caller = 'a'; auto room = memory.take({caller}, 100, 1600); ++caller) rooms.push_back(*std::move(room));
+  EXPECT_EQ(rooms.size(), 2U);
+  EXPECT_TRUE(usage.take(HeldFor::response, 200, 2000));
+}
+
+// However little there may be, one reads at a time.
+TEST(ReaderMemoryTest, one_reader_always_finds_room_among_readers) {
+  Usage usage;
+  ReaderMemory memory(usage);
+  const auto room = memory.take({'a'}, 1000, 1000);
+  EXPECT_TRUE(room);
+  EXPECT_FALSE(memory.take({'b'}, 1000, 1000));
 }
 
 http::PeerNetwork network(std::uint8_t last) {

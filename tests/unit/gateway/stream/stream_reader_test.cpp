@@ -63,7 +63,7 @@ struct StreamReaderTest : testing::Test {
     claim.terms.ttl = 1h;
     claim.terms.lease = Duration::max();
     store.run_inside(claim);
-    memory.begin(std::size_t{1} << 20U);
+    memory.begin(std::size_t{1} << 20U, {});
     append(head);
     live->begin(head);
   }
@@ -121,7 +121,8 @@ struct StreamReaderTest : testing::Test {
   ToldOutcomes told{usage};
   Metrics metrics;
   NoRoomMaker room;
-  ResponseMemory memory{usage, told, executor, metrics, room};
+  ReaderMemory reader_memory{usage};
+  ResponseMemory memory{usage, reader_memory, told, executor, metrics, room};
   std::shared_ptr<LiveStream> live = streams.make(StreamOrigin());
   const OutcomeBytes head =
       std::make_shared<const std::string>(encode({.status = 200, .reason = "OK", .headers = "X: 1\r\n"}));
@@ -169,7 +170,7 @@ TEST_F(StreamReaderTest, a_slow_one_takes_the_memory_of_one_read) {
 }
 
 TEST_F(StreamReaderTest, without_memory_for_a_read_it_is_cut_off) {
-  memory.begin(1000);
+  memory.begin(1000, {});
   Client client = reader();
   publish(20);
   client.ask();
