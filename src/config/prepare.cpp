@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "config/findings.hpp"
 #include "config/secret.hpp"
 #include "core/host.hpp"
+#include "gateway/upstream/upstream_state.hpp"
 #include "http/endpoint.hpp"
 #include "store/catalog/catalog.hpp"
 
@@ -140,6 +142,34 @@ void check_tls(const Config& config, Findings& out) {
   }
 }
 
+// Whether connections to `host` come out at a listener on `listens`, as far as names say.
+bool reaches(std::string_view host, std::string_view listens) {
+  const auto is_loopback = [](std::string_view each) {
+    return iequals(each, "localhost") || each == "::1" || each.starts_with("127.");
+  };
+  if (iequals(host, listens)) return true;
+  if (iequals(host, "localhost") || iequals(listens, "localhost")) return is_loopback(host) && is_loopback(listens);
+  return (listens == "0.0.0.0" || listens == "::") && is_loopback(host);
+}
+
+// Requests would go round until something gives up.
+void check_loops(const Config& config, Findings& out) {
+  for (const Upstream& upstream : config.upstreams) {
+    for (const UpstreamServer& server : upstream.servers) {
+      for (const auto& [name, text] :
+           {std::pair("listen", config.listen), std::pair("tls.listen", config.tls.listen)}) {
+        const auto listens = parse_address(text);
+        if (!listens || listens->port == 0 || listens->port != server.port) continue;
+        if (!reaches(server.host, listens->host)) continue;
+        out.error({fmt::format("upstreams.{}", upstream.name), name},
+                  fmt::format("upstreams.{}: {} is this gateway's own address ({}: {}); requests would go round in "
+                              "circles. Give the address of the backend",
+                              upstream.name, server_authority(server), name, text));
+      }
+    }
+  }
+}
+
 // In a tunnel that speaks HTTP, or TLS with HTTP inside, requests would pass by every route.
 void check_upgrades(const Config& config, Findings& out) {
   for (const std::string& protocol : config.upgrades) {
@@ -198,6 +228,7 @@ void check_process(const Config& config, Findings& out) {
                           format_size(journal.segment_bytes), format_size(journal.max_disk)));
   }
   check_upstreams(config, out);
+  check_loops(config, out);
   check_idle_settings(config, out);
   check_hosts(config, out);
   check_upgrades(config, out);

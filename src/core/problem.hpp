@@ -44,6 +44,7 @@ enum class ProblemKind : std::uint8_t {
   bad_gateway,      // could not be reached: nothing was sent
   gateway_timeout,  // no response in time
   backend_lost,     // the connection was lost after bytes were sent, or the response is malformed
+  loop_detected,    // the request has been here before
   // Of the claims API and the admin interface.
   unauthorized,
   forbidden,  // by a page of another origin, or under a name that is not ours

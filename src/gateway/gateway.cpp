@@ -4,6 +4,9 @@
 #include <latch>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/bytes.hpp"
 #include "base/descriptor.hpp"
 
 namespace once::gateway {
@@ -46,6 +49,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .access = ports.access,
               .faults = faults_,
               .errors_base = settings_.errors_base,
+              .via = fmt::format("once-{}", to_hex(SystemRandom().nonce()).substr(0, 16)),
               .connections = 0,
               .spool = &spool_,
               .offload = &body_threads_} {

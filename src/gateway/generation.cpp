@@ -34,7 +34,7 @@ Result<std::shared_ptr<Generation>> Generation::make(const ServingSettings& sett
 }
 
 ServedGeneration::ServedGeneration(std::shared_ptr<Generation> generation, WorkerShare share,
-                                   const UpstreamGroup::Ports& ports)
+                                   const UpstreamGroup::Ports& ports, std::string_view via)
     : generation_(std::move(generation)) {
   const ServingSettings& all = generation_->settings;
   const PoolSettings& pool = all.pool;
@@ -45,7 +45,7 @@ ServedGeneration::ServedGeneration(std::shared_ptr<Generation> generation, Worke
     UpstreamState& upstream = (*generation_->upstreams)[i];
     groups_.push_back(std::make_unique<UpstreamGroup>(upstream, pool, share, ports));
     backends_.push_back(
-        std::make_unique<HttpBackend>(ports.loop, *groups_.back(), upstream.settings, pool.keyed_idle_max));
+        std::make_unique<HttpBackend>(ports.loop, *groups_.back(), upstream.settings, pool.keyed_idle_max, via));
   }
 }
 

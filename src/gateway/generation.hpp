@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,7 +40,8 @@ class Generation {
 // requests into it and until the last of them has ended.
 class ServedGeneration {
  public:
-  ServedGeneration(std::shared_ptr<Generation> generation, WorkerShare share, const UpstreamGroup::Ports& ports);
+  ServedGeneration(std::shared_ptr<Generation> generation, WorkerShare share, const UpstreamGroup::Ports& ports,
+                   std::string_view via);
   ServedGeneration(const ServedGeneration&) = delete;
   ServedGeneration& operator=(const ServedGeneration&) = delete;
 

@@ -106,7 +106,7 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
 
 GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
   const UpstreamGroup::Ports ports{.loop = loop_, .metrics = metrics_, .log = shared_.log};
-  return GenerationUse(new ServedGeneration(std::move(generation), share_, ports));
+  return GenerationUse(new ServedGeneration(std::move(generation), share_, ports, shared_.via));
 }
 
 ExchangePorts Worker::exchange_ports(ResponseMemory* memory) {

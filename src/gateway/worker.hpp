@@ -52,6 +52,7 @@ struct GatewayShared {
   LineWriter& access;
   http::FaultListener& faults;
   std::string errors_base;
+  std::string via = "once";  // the name of this process in Via
   http::Net& net = http::kernel_net();
   Random* random = nullptr;  // where all workers run on one thread; null: each has the system's
   std::atomic<std::size_t> connections = 0;

@@ -192,8 +192,8 @@ class ToTheBackend(Forwarding):
     def test_via_says_that_it_came_through_once(self):
         for name, key in self.keyed_and_not():
             with self.subTest(name):
-                self.assertEqual(self.forwarded(key=key).all("Via"), ["1.1 once"])
-        self.assertEqual(self.forwarded(fields=[("Via", "2 edge")]).all("Via"), ["2 edge", "1.1 once"])
+                self.assertRegex(*self.forwarded(key=key).all("Via"), "^1.1 once-[0-9a-f]{16}$")
+        self.assertEqual(self.forwarded(fields=[("Via", "2 edge")]).all("Via")[:-1], ["2 edge"])
         backend = self.backend()
         self.with_upstream(backend, "via: no").ask()
         self.assertEqual(backend.requests[-1].all("Via"), [])

@@ -172,6 +172,13 @@ Task<bool> Connection::wait_for_request() {
 Task<void> Connection::answer(RequestContext& request) {
   const http::RequestHead& head = io_.head;
   request.head_arrived(worker_.random());
+  if (came_through(head, worker_.shared().via)) {
+    co_await writer_.write_problem(
+        request,
+        problem(ProblemKind::loop_detected,
+                "This gateway has sent the request to a backend that leads back to it. Nothing was executed."));
+    co_return;
+  }
   if (is_preflight(head)) {
     const bool answered = co_await answered_preflight(request);
     if (answered) co_return;

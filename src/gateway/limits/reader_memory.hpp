@@ -1,5 +1,5 @@
-// What readers of recorded chunks hold: at most half of limits.max_body_memory, so that responses can be recorded however
-// many readers there are. One caller's readers may hold as much as is left for the others.
+// What readers of recorded chunks hold: at most half of limits.max_body_memory, so that responses can be recorded
+// however many readers there are. One caller's readers may hold as much as is left for the others.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,7 @@
 #include "gateway/upstream/forward.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/path.hpp"
@@ -74,6 +76,19 @@ std::optional<std::uint64_t> hops_left(const http::RequestHead& head) {
   return said ? parse_number(*said) : std::nullopt;
 }
 
+bool came_through(const http::RequestHead& head, std::string_view name) {
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, "Via")) continue;
+    for (std::string_view hop : split(field.value, ',')) {
+      hop = trim(hop);
+      hop.remove_prefix(std::min(hop.find(' '), hop.size()));  // the protocol
+      hop = trim(hop);
+      if (hop.substr(0, hop.find(' ')) == name) return true;
+    }
+  }
+  return false;
+}
+
 std::string_view without_prefix(std::string_view target, std::string_view prefix) {
   if (!target.starts_with(prefix)) return target;
   const std::string_view rest = target.substr(prefix.size());
@@ -113,7 +128,9 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   }
   out.append(as.added_fields);
   // Behind those of the client, of which each is an earlier hop. The version is that of the client.
-  if (as.via) out.append(head.version == http::Version::http_1_1 ? "Via: 1.1 once\r\n" : "Via: 1.0 once\r\n");
+  if (!as.via.empty()) {
+    out.append(head.version == http::Version::http_1_1 ? "Via: 1.1 " : "Via: 1.0 ").append(as.via).append("\r\n");
+  }
   if (head.method == Method::options) append_hops(out, head);
   if (as.origin != nullptr) as.origin->append(out, head, as.forwarded);
   switch (as.framing.kind) {

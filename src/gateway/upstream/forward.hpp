@@ -24,12 +24,15 @@ struct ForwardedHead {
   std::string_view host = {};          // Host, whatever the client sent; empty: the client's
   const Origin* origin = nullptr;      // where the request came from; null: nothing is said of it
   ForwardedFields forwarded = ForwardedFields::off;
-  bool via = false;          // say that it came through Once
-  bool drop_resume = false;  // fields that say where the client goes on: Once answers those itself
+  std::string_view via = {};  // by which name it says that it came through here; empty: it says nothing
+  bool drop_resume = false;   // fields that say where the client goes on: Once answers those itself
 };
 
 // What Max-Forwards says (RFC 9110 7.6.2): how many more times an OPTIONS may be passed on. nullopt: it does not say.
 std::optional<std::uint64_t> hops_left(const http::RequestHead& head);
+
+// Whether a Via says that the request came through the proxy of this name (RFC 9110 7.6.3).
+bool came_through(const http::RequestHead& head, std::string_view name);
 
 // What remains of a target without a prefix of whole segments; `target` itself if it has no such prefix. May be empty
 // or begin with its query: a "/" belongs before it then.

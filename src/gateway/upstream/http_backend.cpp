@@ -124,8 +124,9 @@ void note_end(BackendAnswer& answer, BodyUpload::End end) {
 
 }  // namespace
 
-HttpBackend::HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max)
-    : loop_(loop), group_(group), upstream_(upstream), keyed_idle_max_(keyed_idle_max) {}
+HttpBackend::HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max,
+                         std::string_view via)
+    : loop_(loop), group_(group), upstream_(upstream), keyed_idle_max_(keyed_idle_max), via_(via) {}
 
 ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
   const std::string_view authority = group_.server(turn).authority;
@@ -138,7 +139,7 @@ ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
           .framing = {},
           .host = host,
           .forwarded = upstream_.forwarded,
-          .via = upstream_.via};
+          .via = upstream_.via ? via_ : std::string_view()};
 }
 
 Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {

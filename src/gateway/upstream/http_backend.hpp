@@ -14,7 +14,9 @@ namespace once::gateway {
 
 class HttpBackend final : public Backend {
  public:
-  HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max);
+  // `via` is the name of this gateway, and outlives this.
+  HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max,
+              std::string_view via);
 
   Task<BackendAnswer> send(const BackendRequest& request) override;
 
@@ -33,6 +35,7 @@ class HttpBackend final : public Backend {
   const Upstream& upstream_;
   // A connection that a backend closes just as a request goes out looks like a backend that died with it.
   Duration keyed_idle_max_;
+  const std::string_view via_;
 };
 
 }  // namespace once::gateway

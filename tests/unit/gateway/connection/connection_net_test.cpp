@@ -166,6 +166,34 @@ TEST(ConnectionOnNet, a_large_response_arrives_although_the_client_has_sent_more
   }
 }
 
+TEST(ConnectionOnNet, a_request_that_was_here_before_is_refused_and_one_from_another_gateway_is_not) {
+  Stage stage;
+  std::string via;
+  stage.serve = [&via](const Stage::Served& served) {
+    via = served.request.field("Via");
+    if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  };
+  const auto status_with = [&](const std::string& seen) {
+    StageClient& client = stage.client();
+    client.ask("GET /orders HTTP/1.1\r\nHost: x\r\nVia: 2 edge (a, b), HTTP/1.1  " + seen + " (c)\r\n\r\n");
+    stage.run(1s);
+    return client.response().status;
+  };
+  stage.client().ask(unkeyed);
+  stage.run(1s);
+  ASSERT_TRUE(via.starts_with("1.1 once"));
+  const std::string name = via.substr(4);
+  EXPECT_EQ(status_with(name + "0"), 200);
+  EXPECT_EQ(status_with(name), 508);
+  EXPECT_EQ(stage.requests, 2U);
+  StageClient& with_key = stage.client();
+  with_key.ask("POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nVia: 1.1 " + name +
+               "\r\nContent-Length: 0\r\n\r\n");
+  stage.run(1s);
+  EXPECT_EQ(with_key.response().status, 508);
+  stage.finish();
+}
+
 // Newcomers displace idle connections, which end a moment later: they must not count twice.
 TEST(ConnectionOnNet, no_more_connections_are_open_than_may_be) {
   Stage stage([](ServingSettings& all) { all.limits.max_connections = 2; });

@@ -135,7 +135,7 @@ TEST(ForwardTest, expect_goes_on_only_where_the_body_waits_for_it) {
 
 TEST(ForwardTest, via_is_one_hop_more) {
   ForwardedHead as = plainly;
-  as.via = true;
+  as.via = "once";
   EXPECT_EQ(forwarded("GET / HTTP/1.1\r\nHost: h\r\nVia: 2 edge\r\n\r\n", as),
             "GET / HTTP/1.1\r\nHost: h\r\nVia: 2 edge\r\nVia: 1.1 once\r\n\r\n");
   EXPECT_EQ(forwarded("GET / HTTP/1.0\r\nHost: h\r\n\r\n", as), "GET / HTTP/1.1\r\nHost: h\r\nVia: 1.0 once\r\n\r\n");
