@@ -40,8 +40,8 @@ Keys read_keys(const std::string& path, ConfigErrors& warnings) {
   if (!keys) return std::unexpected(fmt::format("jwt.keys: {} {}", path, keys.error()));
   const bool has_secret =
       std::ranges::any_of(*keys, [](const JwtKey& key) { return key.key.algorithm() == SignatureAlgorithm::hs256; });
-  if (has_secret && file->others_can_read) {
-    warnings.push_back({"", 0, 0, fmt::format("other users can read the secret in {}; run: chmod 600 {}", path, path)});
+  if (has_secret && !file->protect.empty()) {
+    warnings.push_back({"", 0, 0, fmt::format("other users can read the secret in {}; run: {}", path, file->protect)});
   }
   return keys;
 }

@@ -15,6 +15,7 @@
 
 #include "base/bytes.hpp"
 #include "base/descriptor.hpp"
+#include "base/file_mode.hpp"
 #include "store/catalog/catalog.hpp"
 
 namespace once::config {
@@ -25,14 +26,6 @@ constexpr std::size_t longest_secret = 4096;
 
 std::string because(std::string_view what, const std::string& path, int error) {
   return fmt::format("{} {}: {}", what, path, std::generic_category().message(error));
-}
-
-// A file that somebody else, such as root, gives to the group of this process is how services get their secrets. One of
-// our own, or of another group, need not be for a group.
-bool can_others_read(const struct stat& status) {
-  if ((status.st_mode & S_IROTH) != 0) return true;
-  const bool given = status.st_uid != ::geteuid() && status.st_gid == ::getegid();
-  return (status.st_mode & S_IRGRP) != 0 && !given;
 }
 
 std::string without_line_end(std::string text) {
@@ -46,7 +39,7 @@ std::expected<FileContent, std::string> read_file(const std::string& path, std::
   const auto because_of = [](int error) { return std::unexpected(std::generic_category().message(error)); };
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.open()) return because_of(errno);
-  FileContent content{.bytes = std::string(most_bytes + 1, '\0'), .others_can_read = false};
+  FileContent content{.bytes = std::string(most_bytes + 1, '\0'), .protect = ""};
   std::size_t size = 0;
   for (;;) {
     const ssize_t got = ::read(file.get(), content.bytes.data() + size, content.bytes.size() - size);
@@ -58,7 +51,9 @@ std::expected<FileContent, std::string> read_file(const std::string& path, std::
   if (size > most_bytes) return std::unexpected(fmt::format("it is larger than {} bytes", most_bytes));
   content.bytes.resize(size);
   struct stat status{};
-  content.others_can_read = ::fstat(file.get(), &status) == 0 && can_others_read(status);
+  if (::fstat(file.get(), &status) == 0) {
+    content.protect = how_to_protect(path, status, FileReader::of_this_process());
+  }
   return content;
 }
 
@@ -71,8 +66,8 @@ std::expected<Secret, std::string> read_secret(const std::string& path) {
         fmt::format("the secret in {} has {} bytes, at least {} are needed; make one with: openssl rand -hex 32", path,
                     secret.bytes.size(), shortest_secret));
   }
-  if (file->others_can_read) {
-    secret.warning = fmt::format("other users can read the secret in {}; run: chmod 600 {}", path, path);
+  if (!file->protect.empty()) {
+    secret.warning = fmt::format("other users can read the secret in {}; run: {}", path, file->protect);
   }
   return secret;
 }

@@ -25,7 +25,7 @@ std::expected<Secret, std::string> given_secret(const Config& config, const Envi
 
 struct FileContent {
   std::string bytes;
-  bool others_can_read;
+  std::string protect;  // what to run so that no others can read it; empty: none can
 };
 
 // The error says only why.

@@ -12,6 +12,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/file_mode.hpp"
 #include "base/text.hpp"
 
 namespace once::http {
@@ -152,9 +153,9 @@ Result<KeyFile> read_key(const std::string& path, Warnings& warnings) {
   }
   if (!read.key) return tls_error(fmt::format("there is no PEM private key in {}", path));
   struct stat status{};
-  constexpr mode_t others = S_IRGRP | S_IROTH;
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & others) != 0) {
-    warnings.push_back(fmt::format("other users can read the key in {}; run: chmod 600 {}", path, path));
+  if (::stat(path.c_str(), &status) == 0) {
+    const std::string protect = how_to_protect(path, status, FileReader::of_this_process());
+    if (!protect.empty()) warnings.push_back(fmt::format("other users can read the key in {}; run: {}", path, protect));
   }
   ERR_clear_error();
   return read;
