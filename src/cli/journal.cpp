@@ -33,8 +33,10 @@ void print_segment(const journal::SegmentReport& segment) {
     text += fmt::format("  offset {}: {}\n", damage.offset, damage.what);
   }
   if (segment.cut > 0) {
-    text += fmt::format("  {} at the end are from a write that a crash interrupted; no client saw it\n",
-                        plural(segment.cut, "byte"));
+    text += fmt::format("  {} at the end are of a write that was interrupted\n", plural(segment.cut, "byte"));
+  }
+  if (!segment.end_is_known) {
+    text += "  The process did not stop cleanly: after a crash, records that were cut off at the end cannot be seen.\n";
   }
   print(text);
 }
@@ -129,7 +131,9 @@ Run add_journal(CLI::App& app) {
   CLI::App* mend = add_command(*command, "repair", "Keep every intact record and report what was lost", options);
   mend->add_flag("--yes", options->yes, "Do not ask");
   command->footer(
-      "The gateway must not be running. A record that a crash interrupted is not damage: no client saw it.\n"
+      "The gateway must not be running. A write that a crash interrupted is not damage: no client saw it. Where the "
+      "journal ends is known if the gateway was stopped; after a crash, it cannot be told whether a file was cut off "
+      "at the end.\n"
       "Exit codes: 0 intact, or repaired; 1 verify found damage; 2 failed.");
   return [options, check] { return check->parsed() ? verify(*options) : repair(*options); };
 }

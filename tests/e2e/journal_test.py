@@ -332,6 +332,21 @@ class Damage(JournalTest):
         self.assertEqual((result.returncode, "intact" in result.stdout), (0, True), result)
         self.assertEqual(self.start(backend).ask(key="k").get("Idempotency-Status"), "replayed")
 
+    def test_an_end_that_was_cut_off_is_told_if_it_is_known(self):
+        backend = self.backend()
+        for stop, code, words in ((Gateway.stop, 1, "bytes are missing"), (Gateway.kill, 0, "did not stop cleanly")):
+            self.data = self.folder()
+            self.journal = self.data / "journal"
+            gateway = self.start(backend)
+            for number in range(20):
+                gateway.ask(key=f"k-{number}")
+            stop(gateway)
+            last = journal_files.segments(self.journal)[-1]
+            records = [frame for frame in journal_files.frames(last) if frame.payload[0] == 1]
+            os.truncate(last, records[-10].offset)
+            result = self.verify()
+            self.assertEqual((result.returncode, words in result.stdout), (code, True), result)
+
     def test_there_is_no_journal(self):
         for command in (["verify"], ["repair", "--yes"]):
             result = run_once("journal", *command, str(self.data / "nothing"))

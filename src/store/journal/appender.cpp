@@ -36,8 +36,9 @@ void Appender::close() {
   if (const auto synced = segments_.sync(); !synced || segments_.room() < mark_frame_size) return;
   frames_.clear();
   append_mark_to_frames();
-  if (segments_.append(frames_)) [[maybe_unused]]
-    const auto synced = segments_.sync();
+  if (!segments_.append(frames_) || !segments_.sync()) return;
+  // Without it, an end that is lost looks like that of a process that crashed.
+  [[maybe_unused]] const auto noted = segments_.note_end();
 }
 
 void Appender::begin_write() {

@@ -52,6 +52,11 @@ class Disk {
 
   // Locks out other processes until this object is destroyed. Creates the folder if necessary.
   virtual DiskResult<void> lock() = 0;
+  // The same without writing anything, for those who only read.
+  virtual DiskResult<void> lock_to_read() { return lock(); }
+  // Kept until the next lock(), on disk when this returns. A disk that keeps none has an empty one.
+  virtual DiskResult<void> leave_note(std::string_view /*note*/) { return {}; }
+  virtual std::string note() { return {}; }
   virtual DiskResult<std::vector<std::string>> list() = 0;
   // Creates an empty file, replacing one of the same name.
   virtual DiskResult<std::unique_ptr<File>> create(std::string_view name) = 0;

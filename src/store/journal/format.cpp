@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "base/crc32c.hpp"
+#include "base/text.hpp"
 
 namespace once::journal {
 
@@ -289,6 +290,19 @@ std::optional<SegmentNumber> parse_segment_name(std::string_view name) {
   if (error != std::errc() || end != name.data() + name.size() || number == 0) return std::nullopt;
   if (segment_name(SegmentNumber{number}) != whole) return std::nullopt;
   return SegmentNumber{number};
+}
+
+std::string to_note(const JournalEnd& end) {
+  return fmt::format("{} {}\n", segment_name(end.segment), end.offset);
+}
+
+std::optional<JournalEnd> parse_note(std::string_view note) {
+  const std::size_t space = note.find(' ');
+  if (space == std::string_view::npos || !note.ends_with('\n')) return std::nullopt;
+  const auto segment = parse_segment_name(note.substr(0, space));
+  const auto offset = parse_number(note.substr(space + 1, note.size() - space - 2));
+  if (!segment || !offset) return std::nullopt;
+  return JournalEnd{.segment = *segment, .offset = *offset};
 }
 
 std::uint64_t frame_size(std::size_t payload_size) {

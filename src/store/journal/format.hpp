@@ -59,6 +59,15 @@ constexpr std::string_view spare_name = "next.segment";
 std::string segment_name(SegmentNumber number);
 std::optional<SegmentNumber> parse_segment_name(std::string_view name);
 
+// What a process that stops cleanly notes: where the segment that it wrote last ends.
+struct JournalEnd {
+  SegmentNumber segment{};
+  std::uint64_t offset = 0;
+};
+std::string to_note(const JournalEnd& end);
+// nullopt: it says nothing of an end, or was not written whole.
+std::optional<JournalEnd> parse_note(std::string_view note);
+
 enum class Kind : std::uint8_t {
   put = 1,     // the new record
   remove = 2,  // the record is removed

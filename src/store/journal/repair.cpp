@@ -35,6 +35,7 @@ Result<Report> read_all(Disk& disk, const Chain& chain, const OnSegment& on_segm
                 .bytes = walked->end,
                 .records = walked->records,
                 .cut = walked->cut,
+                .end_is_known = !segment.last,
                 .damage = walked->damage});
     report.records += walked->records;
     report.damage.insert(report.damage.end(), walked->damage.begin(), walked->damage.end());
@@ -65,6 +66,9 @@ class Rewriter {
     append_mark(buffer_, salt_, end_, now);
     return end_segment();
   }
+
+  // When it was closed.
+  JournalEnd end() const { return {.segment = next_.number, .offset = end_}; }
 
   // The first one last: it is the one that makes all older ones obsolete.
   DiskResult<void> give_names() {
@@ -126,20 +130,46 @@ DiskResult<std::vector<SegmentNumber>> numbers_in_use(Disk& disk) {
   return numbers;
 }
 
+// `note` is what the last process left. Each process begins a segment, so what one has noted stays true, whatever a
+// later one lost.
+DiskResult<Chain> read_chain_to(Disk& disk, std::string_view note) {
+  auto chain = read_chain(disk);
+  const auto end = parse_note(note);
+  if (!chain || !end) return chain;
+  const auto last = chain->segments.empty() ? SegmentNumber{} : chain->segments.back().header.number;
+  if (last == end->segment) {
+    chain->segments.back().end = end->offset;
+    chain->segments.back().last = false;
+  } else if (last < end->segment) {
+    chain->damage.push_back({.file = disk.path_of(segment_name(end->segment)), .what = "the segment is missing"});
+  }
+  return chain;
+}
+
+Result<Report> verify_chain(Disk& disk, const Chain& chain, const OnSegment& on_segment) {
+  return read_all(disk, chain, on_segment, [](const Frame&) { return DiskResult<void>(); });
+}
+
 }  // namespace
 
 Result<Report> verify(Disk& disk, const OnSegment& on_segment) {
-  if (const auto locked = disk.lock(); !locked) return store_error(locked.error());
-  const auto chain = read_chain(disk);
+  if (const auto locked = disk.lock_to_read(); !locked) return store_error(locked.error());
+  const auto chain = read_chain_to(disk, disk.note());
   if (!chain) return store_error(chain.error());
-  return read_all(disk, *chain, on_segment, [](const Frame&) { return DiskResult<void>(); });
+  return verify_chain(disk, *chain, on_segment);
 }
 
 Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSegment& on_segment) {
-  auto found = verify(disk, [](const SegmentReport&) {});
-  if (!found || found->damage.empty()) return found;
-  const auto chain = read_chain(disk);
+  const std::string note = disk.note();
+  if (const auto locked = disk.lock(); !locked) return store_error(locked.error());
+  const auto chain = read_chain_to(disk, note);
   if (!chain) return store_error(chain.error());
+  auto found = verify_chain(disk, *chain, [](const SegmentReport&) {});
+  if (!found) return found;
+  if (found->damage.empty()) {
+    if (const auto kept = disk.leave_note(note); !kept) return store_error(kept.error());
+    return found;
+  }
   const auto old = numbers_in_use(disk);
   if (!old) return store_error(old.error());
 
@@ -170,6 +200,7 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
     if (done) done = damaged ? disk.rename(name, name + ".damaged") : disk.remove(name);
   }
   if (done) done = disk.sync_names();
+  if (done) done = disk.leave_note(to_note(rewriter.end()));
   if (!done) return store_error(done.error());
   return report;
 }

@@ -19,6 +19,7 @@ struct SegmentReport {
   std::uint64_t bytes = 0;
   std::uint64_t records = 0;
   std::uint64_t cut = 0;  // in the last one: the rest of a torn write, which is not damage
+  bool end_is_known = true;
   std::vector<Damage> damage;
 };
 

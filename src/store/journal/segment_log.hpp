@@ -99,6 +99,8 @@ class SegmentLog {
   DiskResult<void> append(std::string_view frames);
   // All that was appended.
   DiskResult<void> sync();
+  // That nothing more will be.
+  DiskResult<void> note_end() { return disk_.leave_note(to_note({.segment = active(), .offset = tail()})); }
   std::uint64_t durable_up_to() const { return durable_up_to_; }
   // The same in two steps, so that the file can be synced without the lock.
   struct Unsynced {

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -131,14 +132,27 @@ DiskResult<std::unique_ptr<File>> SystemDisk::opened(std::string_view name, int 
   return std::make_unique<SystemFile>(std::move(file), path_of(name));
 }
 
-DiskError SystemDisk::in_use() const {
-  std::array<char, 32> pid{};
+std::string SystemDisk::note() {
+  std::array<char, 128> text{};
   const Descriptor file(uninterrupted([&] { return ::open(path_of(lock_name).c_str(), O_RDONLY | O_CLOEXEC); }));
-  const ssize_t size = file.open() ? ::pread(file.get(), pid.data(), pid.size(), 0) : 0;
+  const ssize_t size = file.open() ? ::pread(file.get(), text.data(), text.size(), 0) : 0;
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
+DiskResult<void> SystemDisk::leave_note(std::string_view note) {
+  const auto size = static_cast<ssize_t>(note.size());
+  const bool left = ::ftruncate(lock_.get(), 0) == 0 && ::pwrite(lock_.get(), note.data(), note.size(), 0) == size &&
+                    ::fsync(lock_.get()) == 0;
+  if (!left) return failure("write", path_of(lock_name), errno);
+  return {};
+}
+
+DiskError SystemDisk::in_use() {
+  const std::string pid = note();
+  const bool known = !pid.empty() && std::ranges::all_of(pid, [](char each) { return each >= '0' && each <= '9'; });
   return {.fault = DiskFault::in_use,
-          .detail = size > 0 ? fmt::format("the journal in {} is in use by process {}", folder_,
-                                           std::string_view(pid.data(), static_cast<std::size_t>(size)))
-                             : fmt::format("the journal in {} is in use by another process", folder_)};
+          .detail =
+              fmt::format("the journal in {} is in use by {}", folder_, known ? "process " + pid : "another process")};
 }
 
 // The folder and a file in it. The file can be deleted while the journal is open, and the next process would make
@@ -164,6 +178,20 @@ DiskResult<void> SystemDisk::lock() {
   [[maybe_unused]] const bool told =
       ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), pid.data(), pid.size(), 0) >= 0;
   // Kept open: when a segment has got its name, there has to be a descriptor to sync that with.
+  names_ = std::move(names);
+  lock_ = std::move(file);
+  return {};
+}
+
+// Where nothing can be written there may be no such file, and none can be made.
+DiskResult<void> SystemDisk::lock_to_read() {
+  Descriptor names = open_folder(folder_);
+  if (!names.open()) return failure("open", folder_, errno);
+  Descriptor file(uninterrupted([&] { return ::openat(names.get(), lock_name.data(), O_RDONLY | O_CLOEXEC); }));
+  for (const Descriptor* each : {&names, &file}) {
+    const bool taken = each->open() && ::flock(each->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (taken) return std::unexpected(in_use());
+  }
   names_ = std::move(names);
   lock_ = std::move(file);
   return {};

@@ -14,6 +14,10 @@ class SystemDisk final : public Disk {
   explicit SystemDisk(std::string folder) : folder_(std::move(folder)) {}
 
   DiskResult<void> lock() override;
+  DiskResult<void> lock_to_read() override;
+  // Notes are in the file that is locked, instead of the number of the process.
+  DiskResult<void> leave_note(std::string_view note) override;
+  std::string note() override;
   DiskResult<std::vector<std::string>> list() override;
   DiskResult<std::unique_ptr<File>> create(std::string_view name) override;
   DiskResult<std::unique_ptr<File>> open(std::string_view name, Access access) override;
@@ -30,7 +34,7 @@ class SystemDisk final : public Disk {
   };
   Named named(std::string_view name) const;
   DiskResult<std::unique_ptr<File>> opened(std::string_view name, int flags) const;
-  DiskError in_use() const;
+  DiskError in_use();
 
   std::string folder_;
   Descriptor lock_;

@@ -459,6 +459,17 @@ TEST(JournalFormat, headers_say_what_is_wrong_with_them) {
   EXPECT_EQ(decode_header(bytes).error(), HeaderFault::damaged);
 }
 
+TEST(JournalFormat, the_note_of_an_end_is_whole_or_says_nothing) {
+  const std::string note = to_note({.segment = SegmentNumber{7}, .offset = 4096});
+  EXPECT_EQ(note, "0000000007.segment 4096\n");
+  const auto end = parse_note(note);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->segment, SegmentNumber{7});
+  EXPECT_EQ(end->offset, 4096U);
+  for (std::size_t size = 0; size < note.size(); ++size) EXPECT_FALSE(parse_note(note.substr(0, size))) << size;
+  EXPECT_FALSE(parse_note("4711"));
+}
+
 TEST(JournalFormat, segments_have_one_name_each) {
   EXPECT_EQ(segment_name(SegmentNumber{1}), "0000000001.segment");
   EXPECT_EQ(parse_segment_name("0000000001.segment"), SegmentNumber{1});

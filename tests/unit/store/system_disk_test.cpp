@@ -60,6 +60,31 @@ TEST_F(SystemDiskTest, a_second_one_is_told_who_has_the_lock) {
   EXPECT_THAT(locked.error().detail, HasSubstr("process " + std::to_string(::getpid())));
 }
 
+TEST_F(SystemDiskTest, a_lock_to_read_writes_nothing) {
+  EXPECT_FALSE(disk_.lock_to_read().has_value());
+  EXPECT_FALSE(std::filesystem::exists(folder_)) << "it would be made for nothing";
+  std::filesystem::create_directories(folder_);
+  {
+    SystemDisk reader(folder_);
+    ASSERT_TRUE(reader.lock_to_read().has_value());
+    EXPECT_TRUE(std::filesystem::is_empty(folder_));
+    EXPECT_EQ(disk_.lock().error().fault, DiskFault::in_use);
+  }
+  SystemDisk owner(folder_);
+  ASSERT_TRUE(owner.lock().has_value());
+  EXPECT_THAT(disk_.lock_to_read().error().detail, HasSubstr("process " + std::to_string(::getpid())));
+}
+
+TEST_F(SystemDiskTest, a_note_is_left_for_those_who_read_until_the_next_lock) {
+  {
+    SystemDisk owner(folder_);
+    ASSERT_TRUE(owner.lock().has_value());
+    ASSERT_TRUE(owner.leave_note("0000000007.segment 4096\n").has_value());
+  }
+  ASSERT_TRUE(disk_.lock_to_read().has_value());
+  EXPECT_EQ(disk_.note(), "0000000007.segment 4096\n");
+}
+
 TEST_F(SystemDiskTest, the_lock_holds_when_its_file_is_deleted) {
   ASSERT_TRUE(disk_.lock().has_value());
   std::filesystem::remove(folder_ + "/lock");
