@@ -40,6 +40,9 @@ Run add_check(CLI::App& app) {
   CLI::App* command = app.add_subcommand("check", "Report every mistake in a configuration");
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
+  command->add_option("file", options->config_file, "The configuration file, as with --config")
+      ->type_name("FILE")
+      ->excludes("--config");
   const auto against = std::make_shared<std::string>();
   command
       ->add_option("--against", *against,

@@ -82,12 +82,24 @@ std::optional<Address> parse_address(std::string_view text) {
   return parse_authority(text, std::nullopt);
 }
 
+namespace {
+
+// As other servers write it.
+std::unexpected<std::string> not_an_address(std::string_view expected, std::string_view text) {
+  std::string why = not_expected(expected, text).error();
+  const auto port = text.starts_with(':') ? parse_port(text.substr(1)) : std::nullopt;
+  if (port) why += fmt::format("; every address of this machine is 0.0.0.0:{}", *port);
+  return std::unexpected(std::move(why));
+}
+
+}  // namespace
+
 Codec<std::string> address_codec() {
   return {
       .expected = std::string(address_expected),
       .range = "",
       .parse = [](const std::string& text) -> Parsed<std::string> {
-        if (!parse_address(text)) return not_expected(address_expected, text);
+        if (!parse_address(text)) return not_an_address(address_expected, text);
         return text;
       },
       .format = [](const std::string& text) { return text; },
@@ -99,7 +111,7 @@ Codec<std::string> address_or_off_codec() {
   codec.expected += ", or off";
   codec.parse = [expected = codec.expected](const std::string& text) -> Parsed<std::string> {
     if (same_word(text, {"off"}) == "off") return "off";
-    if (!parse_address(text)) return not_expected(expected, text);
+    if (!parse_address(text)) return not_an_address(expected, text);
     return text;
   };
   codec.syntax = string_syntax(syntax::address());
@@ -113,7 +125,7 @@ Codec<std::string> listener_or_off_codec() {
   codec.parse = [expected = codec.expected, address = codec.parse](const std::string& text) -> Parsed<std::string> {
     if (!text.starts_with(unix_prefix)) {
       const auto parsed = address(text);
-      return parsed ? parsed : Parsed<std::string>(not_expected(expected, text));
+      return parsed ? parsed : Parsed<std::string>(not_an_address(expected, text));
     }
     if (!is_socket_path(std::string_view(text).substr(unix_prefix.size()))) return not_expected(expected, text);
     return text;

@@ -48,6 +48,15 @@ class WrongWords(EndToEnd):
         self.assertEqual(done.returncode, 2, done)
         self.assertIn("--cacert: /nowhere/ca.pem cannot be read: No such file or directory", done.stderr)
 
+    def test_check_takes_the_file_by_itself(self):
+        folder = self.folder()
+        (folder / "once.yaml").write_text("upstreams: {a: http://a}\n")
+        self.assertEqual(run_once("check", "once.yaml", folder=folder).returncode, 0)
+        done = run_once("check", "once.yaml", "--config", "once.yaml", folder=folder)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--config", done.stderr)
+        self.assertEqual(run_once("check", "missing.yaml", folder=folder).returncode, 2)
+
     def test_a_store_that_needs_no_sweeping_is_not_swept(self):
         for store in ("redis://user:pa55word@127.0.0.1:1", "memory:", "journal:x"):
             with self.subTest(store):

@@ -9,6 +9,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ROOT / "packaging" / "prometheus" / "once.rules.yml"
 SCRAPE = ROOT / "packaging" / "prometheus" / "scrape.yml"
+SCRAPE_PODS = SCRAPE.with_name("scrape-kubernetes.yml")
 DASHBOARD = ROOT / "packaging" / "grafana" / "once.json"
 RUNBOOK = ROOT / "docs" / "guides" / "runbook.md"
 METRICS_PAGE = ROOT / "docs" / "metrics.md"

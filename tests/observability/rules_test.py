@@ -190,8 +190,14 @@ class Rules(unittest.TestCase):
         self.assertIn(f"{len(packaged.alerts())} rules found", output)
 
     def test_promtool_takes_the_scrape_job(self):
+        files = {"scrape.yml": packaged.SCRAPE.read_text(), "once.rules.yml": packaged.RULES.read_text()}
+        code, output = packaged.promtool("check", "config", "scrape.yml", files=files)
+        self.assertEqual(code, 0, output)
+        self.assertIn("1 rule files found", output)
+
+    def test_promtool_takes_the_scrape_job_of_pods(self):
         token = "/etc/once-secrets/admin-token"
-        scrape = packaged.SCRAPE.read_text()
+        scrape = packaged.SCRAPE_PODS.read_text()
         # Debian's Prometheus is built without Kubernetes.
         pods = "kubernetes_sd_configs:\n      - role: pod\n"
         for part in (token, pods):

@@ -164,7 +164,7 @@ class Kubernetes(unittest.TestCase):
 
     def test_prometheus_reads_what_they_serve(self):
         monitor = yaml.safe_load((SCRAPING / "podmonitor.yaml").read_text())
-        jobs = yaml.safe_load((SCRAPING / "scrape.yml").read_text())["scrape_configs"]
+        jobs = yaml.safe_load((SCRAPING / "scrape-kubernetes.yml").read_text())["scrape_configs"]
         self.assertEqual([job["job_name"] for job in jobs], ["once"], "the name that the rules ask for")
         endpoint = monitor["spec"]["podMetricsEndpoints"][0]
         self.assertIn({"targetLabel": "job", "replacement": "once"}, endpoint["relabelings"])

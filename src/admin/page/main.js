@@ -83,7 +83,7 @@ async function logIn(event) {
   loggedOut = false;
   showView();
   connect();
-  byId("main").focus();
+  byId("main").focus({preventScroll: true});  // the header stays in view
 }
 
 async function logOut() {

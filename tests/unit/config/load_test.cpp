@@ -76,6 +76,7 @@ const Mistake mistakes[] = {
   {"threads: 0", R"(once.yaml:1:10: threads: must be from 1 to 256, got "0")"},
   {"threads: many", R"(once.yaml:1:10: threads: expected auto or a whole number, got "many")"},
   {"listen: 8080", R"(once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "8080")"},
+  {"listen: ':8080'", R"(once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got ":8080"; every address of this machine is 0.0.0.0:8080)"},
   {"admin: on", R"(once.yaml:1:8: admin: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "on")"},
   {"defaults: {conditional: {etag: 1}}", R"(once.yaml:1:32: conditional.etag: expected off or on, got "1")"},
   {"defaults: {on_unknown: true}", R"(once.yaml:1:24: on_unknown: expected retry, takeover or hold, got "true")"},
