@@ -152,10 +152,12 @@ void check_policy(const Route& route, Findings& out) {
     out.error(route, {"fingerprint.include"}, "fingerprint.include needs fingerprint.body: json");
   if (!json && !policy.fingerprint.exclude.empty())
     out.error(route, {"fingerprint.exclude"}, "fingerprint.exclude needs fingerprint.body: json");
-  if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after >= policy.ttl) {
+  const Duration kept = terms_of(policy).ttl;
+  if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after >= kept) {
     out.warning(route, {"takeover_after", "ttl"},
-                fmt::format("takeover_after ({}) is not shorter than ttl ({}): the key expires before a takeover",
-                            format_duration(policy.takeover_after), format_duration(policy.ttl)));
+                fmt::format("takeover_after ({}) is not shorter than the time for which an unknown key is kept ({}): "
+                            "the key expires before a takeover",
+                            format_duration(policy.takeover_after), format_duration(kept)));
   }
   const bool everybody = std::ranges::find(policy.cors.origins, "*") != policy.cors.origins.end();
   if (everybody && policy.cors.origins.size() > 1)
@@ -234,7 +236,7 @@ bool has_lives(const Policy& policy) {
 
 // A key may be recorded as long after its claim as its request may take, and counts from then.
 Duration longest_key(const Policy& policy) {
-  return policy.timeouts.connect + policy.timeouts.response + policy.lease + policy.ttl + policy.tombstone;
+  return policy.timeouts.connect + policy.timeouts.response + policy.lease + terms_of(policy).ttl + policy.tombstone;
 }
 
 bool meets(const std::optional<MethodSet>& methods, const MethodSet& others) {

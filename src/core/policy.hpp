@@ -2,6 +2,7 @@
 // named starting point (core/dialect.hpp).
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -191,12 +192,18 @@ struct Policy {
   Wording wording;
 };
 
-// What the store needs of it to settle a claim.
+// How long the backend can still be at work on a request whose gateway died after it had claimed the key.
+inline Duration longest_at_backend(const Timeouts& timeouts) {
+  return timeouts.connect + timeouts.response + timeouts.stream_idle;
+}
+
+// What the store needs of it to settle a claim. The ttl is for a record that is started or unknown: a second execution
+// must not begin beside the first because the key expired. An outcome is recorded with the ttl of the policy.
 inline ClaimTerms terms_of(const Policy& policy) {
   return {.on_unknown = policy.on_unknown,
           .takeover_after = policy.takeover_after,
           .lease = policy.lease,
-          .ttl = policy.ttl,
+          .ttl = std::max(policy.ttl, longest_at_backend(policy.timeouts)),
           .tombstone = policy.tombstone};
 }
 

@@ -128,6 +128,21 @@ class TwoGateways(Shared):
         self.assertLess(fences[0], fences[1])
 
 
+    def test_a_key_outlives_its_ttl_while_its_request_can_be_at_the_backend(self):
+        backend, _ = self.held()
+        clock = self.clock()
+        one, other = self.pair(backend, "defaults.ttl=2m", "defaults.lease=1m", "defaults.timeouts.response=24h",
+                               "defaults.on_unknown=hold", "defaults.in_flight=reject", clock=clock)
+        owner = self.connect(one)
+        owner.send_request(key="k", body=b"{}")
+        wait_until(backend.executions)
+        one.kill()
+        clock.advance(180)
+        answer = other.ask(key="k", body=b"{}")
+        self.assertEqual((answer.status, answer.code), (409, "outcome-unknown"))
+        self.assertEqual(len(backend.executions()), 1)
+
+
 LIVES = "defaults.scope=path,life"
 
 

@@ -331,7 +331,6 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     case Settlement::Kind::fail: {
       const bool succeeded = settlement.kind == Settlement::Kind::succeed;
       const State state = succeeded ? State::succeeded : State::failed;
-      if (succeeded && said_.ttl) op_.terms.ttl = *said_.ttl;
       const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
       const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
       if (recorded == OpStatus::lost) {
@@ -380,9 +379,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.final_state = state;
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
-  limit_to_life(op_);
-  // A claim that is handed over has no chunks.
-  co_await claimant_.end(op_, request_->policy.lease, kept == BodyKept::in_chunks ? nullptr : &work_);
+  co_await end_claim();
   if (op_.status == OpStatus::done) {
     count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
     if (settled_ == ClaimEnd::unknown) log_unknown();
@@ -394,15 +391,34 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
                                               {"error", op_.error},
                                               {"trace", http::trace_id(request_->head)}});
     // When a lease has ended the record tells the truth by itself.
-    if (!shared_) claimant_.end_later(op_, Stands::yes, told_);
+    if (!shared_) end_later(told_);
   }
   co_return op_.status;
 }
 
-void Exchange::limit_to_life(Op& end) const {
-  if (!request_->life) return;
+// The terms stay those of the claim.
+Task<void> Exchange::end_claim() {
+  const Duration claimed = std::exchange(op_.terms.ttl, ttl_of(op_.final_state));
+  // A claim that is handed over has no chunks.
+  const Executions::Entry* const work = op_.body_kept == BodyKept::in_chunks ? nullptr : &work_;
+  co_await claimant_.end(op_, request_->policy.lease, work);
+  op_.terms.ttl = claimed;
+}
+
+void Exchange::end_later(OutcomeBytes kept_alive) {
+  Op end = op_;
+  end.terms.ttl = ttl_of(end.final_state);
+  claimant_.end_later(std::move(end), Stands::yes, std::move(kept_alive));
+}
+
+// How long a record that ends in this state is kept.
+Duration Exchange::ttl_of(State state) const {
+  const Policy& policy = request_->policy;
+  Duration ttl = state == State::unknown ? terms_of(policy).ttl : policy.ttl;
+  if (state == State::succeeded && said_.ttl) ttl = *said_.ttl;
+  if (!request_->life) return ttl;
   const Duration since = ports_.clock.now() - claimed_.asked;
-  end.terms.ttl = std::min(end.terms.ttl, longest_ttl_of_life(request_->policy, since));
+  return std::min(ttl, longest_ttl_of_life(policy, since));
 }
 
 Task<bool> Exchange::reply_as_committed() {
@@ -465,9 +481,8 @@ void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, c
   end.body_kept = settlement.body_kept;
   if (end.final_state == State::succeeded) {
     end.outcome = std::move(outcome);
-    end.terms.ttl = said_.ttl.value_or(end.terms.ttl);
   }
-  limit_to_life(end);
+  end.terms.ttl = ttl_of(end.final_state);
   claimant_.end_later(std::move(end), Stands::perhaps, told_);
 }
 

@@ -125,6 +125,8 @@ class Exchange {
   void tell_offset(std::uint64_t offset);
   void answer_released(BackendAnswer& answer, OpStatus undone);
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
+  Task<void> end_claim();
+  void end_later(OutcomeBytes kept_alive);
   Task<OpStatus> release();
   Task<bool> reply_as_committed();
   Task<void> bypass(Nonce asked);
@@ -140,7 +142,7 @@ class Exchange {
   }
   void write_fields_for_backend();
   BackendRequest to_backend(const SendPermit* permit) const;
-  void limit_to_life(Op& end) const;
+  Duration ttl_of(State state) const;
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
   OutcomeBytes counted(const OutcomeBytes& outcome);

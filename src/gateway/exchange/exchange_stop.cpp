@@ -71,6 +71,7 @@ Task<bool> Exchange::stop_found() {
 Task<bool> Exchange::finish_stopped(OutcomeBytes outcome) {
   op_.nonce = op_.record->nonce;
   op_.terms = terms_of(request_->policy);
+  op_.terms.ttl = request_->policy.ttl;
   prepare_stop(op_, std::move(outcome));
   // Its readers have seen more than is recorded, so what is recorded must not be replayed as the answer.
   const std::shared_ptr<LiveStream> live = ports_.streams != nullptr ? ports_.streams->find(op_.id) : nullptr;

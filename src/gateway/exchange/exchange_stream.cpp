@@ -108,7 +108,6 @@ StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
 Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   said_ = {};
   split_response_fields(*answer.head);
-  if (said_.ttl) op_.terms.ttl = *said_.ttl;
   const OutcomeBytes head = encode_answer(answer);
   StreamLabels labels{
       .tenant = std::string(op_.tenant), .route = std::string(request_->route), .since = ports_.clock.now()};

@@ -172,14 +172,17 @@ void Shadow::settle_claim() {
     case Settlement::Kind::release: op_.verb = Verb::release; break;
     case Settlement::Kind::succeed: {
       op_.final_state = State::succeeded;
-      if (answer_.said.ttl) op_.terms.ttl = *answer_.said.ttl;
+      op_.terms.ttl = answer_.said.ttl.value_or(policy_.ttl);
       op_.body_kept = BodyKept::no;
       auto outcome = std::make_shared<std::string>();
       encode_into(*outcome, {.status = answer_.status, .original_request_id = request_id_});
       op_.outcome = std::move(outcome);
       break;
     }
-    case Settlement::Kind::fail: op_.final_state = State::failed; break;
+    case Settlement::Kind::fail:
+      op_.final_state = State::failed;
+      op_.terms.ttl = policy_.ttl;
+      break;
     case Settlement::Kind::unknown: op_.final_state = State::unknown; break;
   }
 }

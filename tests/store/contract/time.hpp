@@ -125,6 +125,27 @@ TEST_P(StoreContract, expiry_runs_from_the_finish) {
   EXPECT_EQ(claim(it.id, new_nonce()).verdict, Verdict::execute);
 }
 
+// A claim asks to be kept for as long as its request may be at the backend, and an outcome for its own ttl.
+TEST_P(StoreContract, an_outcome_is_kept_for_its_own_ttl_and_what_is_not_settled_for_that_of_the_claim) {
+  const Duration longer = 2 * ttl();
+  for (const State state : {State::started, State::succeeded, State::failed, State::unknown}) {
+    const OperationId id = new_id();
+    const Nonce nonce = new_nonce();
+    Op claiming = claim_op(id, nonce);
+    claiming.terms.ttl = longer;
+    ASSERT_EXECUTES(run(claiming));
+    const bool settled = state == State::succeeded || state == State::failed;
+    if (state != State::started) {
+      Op end = finish_op(id, nonce, state);
+      end.terms.ttl = settled ? ttl() : longer;
+      ASSERT_EQ(run(end).status, OpStatus::done);
+    }
+    advance(ttl() + unit());
+    EXPECT_EQ(lookup(id).record.has_value(), !settled);
+    EXPECT_EQ(claim(id, new_nonce(), OnUnknown::hold).verdict == Verdict::execute, settled);
+  }
+}
+
 TEST_P(StoreContract, an_owner_at_work_outlives_its_expiry) {
   const Made it = made(State::started);
   for (Duration worked{0}; worked <= ttl(); worked += 3 * unit()) {

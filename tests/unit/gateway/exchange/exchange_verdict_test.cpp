@@ -95,6 +95,45 @@ TEST_P(ExchangeVerdict, after_its_time_a_key_is_as_if_never_used) {
   EXPECT_EQ(later.reply().attempt, Attempt{1});
 }
 
+// The ttl is shorter than the time for which the first request may be at the backend.
+TEST_P(ExchangeVerdict, a_key_at_work_or_unknown_does_not_expire_while_its_request_can_be_at_the_backend) {
+  world.policy.on_unknown = OnUnknown::hold;
+  world.policy.ttl = 2s;
+  const Duration longest = longest_at_backend(world.policy.timeouts);
+  world.backend.then(after(until_told, BackendScript()));
+  world.send();
+  ASSERT_TRUE(world.executor.run_until([&] { return world.backend.untold() == 1; }));
+  EXPECT_GE(world.record()->expires_at - world.record()->started_at, longest);
+  world.backend.answer(0, fails_with(Delivery::lost));
+  world.executor.run_ready();
+  world.executor.advance(world.policy.timeouts.response);
+  EXPECT_EQ(world.ask().code(), "outcome-unknown");
+  world.executor.advance(longest);
+  EXPECT_EQ(world.ask().status(), 201) << "unknown, and expired";
+
+  BackendScript cut = streams({"a", "b"});
+  cut.head =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nIdempotency-Policy: ttl=1\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n";
+  cut.ends_with = http::BodyChunk::Kind::broken;
+  world.backend.then(cut);
+  world.ask({.key = 2, .streams = true});
+  world.executor.advance(longest / 2);
+  EXPECT_EQ(world.record(2)->state, State::unknown);
+}
+
+TEST_P(ExchangeVerdict, an_outcome_expires_after_its_own_ttl) {
+  world.policy.ttl = 2s;
+  world.backend.then(answer_with(500));
+  for (const int key : {1, 2}) {  // failed, and succeeded
+    world.ask({.key = key});
+    world.executor.advance(1900ms);
+    EXPECT_EQ(world.record(key)->state, key == 1 ? State::failed : State::succeeded);
+    world.executor.advance(200ms);
+    EXPECT_FALSE(world.record(key));
+  }
+}
+
 TEST_P(ExchangeVerdict, the_key_with_another_request_is_a_mismatch_worded_as_the_dialect_says) {
   world.after_execution(BackendScript());
   const Call& call = world.ask({.content = 2});
