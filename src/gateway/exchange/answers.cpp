@@ -108,6 +108,14 @@ void Answers::store_fault(StoreFault fault) {
   write(std::move(answer), Ending::rejected);
 }
 
+void Answers::store_fault_at_work() {
+  Problem answer = core::problem(ProblemKind::store_unavailable,
+                                 "The store does not answer, and an earlier request with this key has been sent to the "
+                                 "backend. This request was not executed.");
+  answer.retry_after_seconds = retry_soon_seconds;
+  write(std::move(answer), Ending::rejected);
+}
+
 void Answers::upstream_busy(Ending ending) {
   Problem answer =
       core::problem(ProblemKind::upstream_busy, "No connection to the backend was free in time; nothing was executed.");

@@ -37,6 +37,8 @@ class Answers {
   // Outcome unknown just now. What a retry will meet is the policy's to say.
   void unknown(int status, std::string detail);
   void store_fault(StoreFault fault);
+  // The same while this process has the operation at work: another gateway may have taken it over and recorded it.
+  void store_fault_at_work();
   // The backend was not to be asked.
   void refused(Problem answer);
   // Nothing was executed: a retry may go through at once.

@@ -119,7 +119,8 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
         break;
       case Verdict::held: {
         const Attached attached = co_await attach(Ending::unknown);
-        if (attached != Attached::yes) answer_unattached(attached);
+        decided = attached != Attached::settled;
+        if (attached != Attached::yes && decided) answer_unattached(attached);
         break;
       }
       case Verdict::gone: answers().expired(); break;
@@ -162,7 +163,7 @@ Task<bool> Exchange::go_without_claim() {
   if (claimed_.stands == Stands::perhaps) claimant_.take_back_later(op_);
   if (!bypasses) {
     if (ports_.executions.has(request_->id)) {
-      answers().in_flight();
+      answer_at_work_unseen();
     } else {
       answers().store_fault(op_.fault);
     }
@@ -198,17 +199,34 @@ void Exchange::log_unknown() const {
 Task<Exchange::Waited> Exchange::wait_for_owner() {
   Attached attached = co_await attach(Ending::attached);
   if (attached == Attached::yes) co_return Waited::answered;
+  if (attached == Attached::settled && op_.status == OpStatus::done) co_return Waited::owner_ended;
   if (request_->policy.in_flight == InFlight::wait) {
     const WaitEnd end = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
     if (end == WaitEnd::owner_ended) co_return Waited::owner_ended;
     if (end == WaitEnd::streams) {
       attached = co_await attach(Ending::attached);
       if (attached == Attached::yes) co_return Waited::answered;
-      if (attached == Attached::no) co_return Waited::owner_ended;  // it has ended meanwhile
+      // It has ended meanwhile.
+      if (attached == Attached::no || attached == Attached::settled) co_return Waited::owner_ended;
     }
+    op_.status = end == WaitEnd::store_failed ? OpStatus::failed : OpStatus::done;
   }
-  answers().in_flight();
+  if (op_.status == OpStatus::failed) {
+    answer_at_work_unseen();
+  } else {
+    answers().in_flight();
+  }
   co_return Waited::answered;
+}
+
+// The store does not answer, and this process has the operation at work. Where gateways share the store, another one
+// may have taken it over, and recorded its outcome.
+void Exchange::answer_at_work_unseen() {
+  if (shared_) {
+    answers().store_fault_at_work();
+  } else {
+    answers().in_flight();
+  }
 }
 
 // The claim is ours. If this process has the operation at work already, the execution at work gets the claim and this

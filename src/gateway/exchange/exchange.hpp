@@ -78,7 +78,8 @@ class Exchange {
  private:
   void begin(const KeyedRequest& request, Reply& reply);
   void end();
-  Task<void> reply_looked_up();
+  Task<void> read_record();
+  Task<bool> reply_looked_up();
   Task<bool> stop_found();
   Task<bool> finish_stopped(OutcomeBytes outcome);
   void reply_stopped(bool stopped);
@@ -89,6 +90,7 @@ class Exchange {
   // The reply is filled in, or it is worth claiming again.
   enum class Waited : std::uint8_t { answered, owner_ended };
   Task<Waited> wait_for_owner();
+  void answer_at_work_unseen();
   Task<void> execute();
   // A response that cannot be read is counted and logged: its client only learns that the outcome is not known.
   void note_fault(const BackendAnswer& answer);
@@ -114,9 +116,11 @@ class Exchange {
     yes,         // the reply gives the stream of the operation
     no,          // it has none, or none any more
     too_late,    // it has one whose beginning is gone
+    settled,     // its outcome is recorded by now
     unreadable,  // the store did not say
   };
   Task<Attached> attach(Ending ending);
+  Ending ending_of(const Op& read, Ending seen) const;
   void answer_unattached(Attached attached);
   bool has_part_of_this() const;
   Task<std::uint64_t> find_resume(const StoredResponse& head, const Nonce& nonce);

@@ -49,6 +49,7 @@ Task<WaitEnd> owner_ends(OwnerWait& owner, const ExchangePorts& ports, Operation
   Op seen;
   const WaitEnd end = co_await owner.wait(id, presence, seen);
   ports.metrics.waiting.subtract();
+  if (end == WaitEnd::limit && seen.status != OpStatus::done) co_return WaitEnd::store_failed;
   // Claiming again tells the caller why, unless the operation is at work in this process.
   const bool tells_why = end == WaitEnd::store_failed && !ports.executions.has(id);
   co_return tells_why ? WaitEnd::owner_ended : end;

@@ -8,31 +8,35 @@ namespace once::gateway {
 
 Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
-  op_.verb = Verb::read;
-  op_.id = request.id;
-  op_.chunk = 0;
-  op_.chunk_bytes = 0;
-  co_await claimant_.ask(op_);
-  if (op_.status == OpStatus::failed) {
-    log_refusal();
-    answers().store_fault(op_.fault);
-  } else if (!op_.record) {
-    answers().not_found(
-        "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
-  } else {
-    co_await reply_looked_up();
+  bool decided = false;
+  while (!decided) {
+    decided = true;
+    co_await read_record();
+    if (op_.status == OpStatus::failed) {
+      log_refusal();
+      answers().store_fault(op_.fault);
+    } else if (!op_.record) {
+      answers().not_found(
+          "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
+    } else {
+      decided = co_await reply_looked_up();
+    }
   }
   reply.known_key = true;  // it is charged to nobody
   end();
 }
 
-Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply) {
-  begin(request, reply);
+Task<void> Exchange::read_record() {
   op_.verb = Verb::read;
-  op_.id = request.id;
+  op_.id = request_->id;
   op_.chunk = 0;
   op_.chunk_bytes = 0;
   co_await claimant_.ask(op_);
+}
+
+Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply) {
+  begin(request, reply);
+  co_await read_record();
   const bool known = op_.status != OpStatus::failed && op_.record && op_.record->state == State::succeeded;
   const auto recorded = known && op_.record->outcome ? decode(*op_.record->outcome) : std::nullopt;
   const bool differs = recorded && differs_from(recorded->large_body, request.head.framing.length,
@@ -43,7 +47,8 @@ Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply
   co_return differs;
 }
 
-Task<void> Exchange::reply_looked_up() {
+// False: the outcome was recorded since.
+Task<bool> Exchange::reply_looked_up() {
   switch (op_.record->state) {
     case State::succeeded:
       if (op_.record->body_kept != BodyKept::no && op_.record->outcome) {
@@ -61,6 +66,7 @@ Task<void> Exchange::reply_looked_up() {
       const bool works = owner_works(op_) || ports_.executions.has(op_.id);
       const Attached attached = co_await attach(works ? Ending::attached : Ending::unknown);
       if (attached == Attached::yes) break;
+      if (attached == Attached::settled) co_return false;
       if (works) {
         answers().in_flight();
       } else {
@@ -69,6 +75,7 @@ Task<void> Exchange::reply_looked_up() {
       break;
     }
   }
+  co_return true;
 }
 
 }  // namespace once::gateway

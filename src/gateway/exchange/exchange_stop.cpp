@@ -20,11 +20,7 @@ Task<void> Exchange::stop(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
   bool decided = false;
   for (int look = 0; look < most_looks && !decided; ++look) {
-    op_.verb = Verb::read;
-    op_.id = request.id;
-    op_.chunk = 0;
-    op_.chunk_bytes = 0;
-    co_await claimant_.ask(op_);
+    co_await read_record();
     if (op_.status == OpStatus::failed) {
       log_refusal();
       answers().store_fault(op_.fault);

@@ -286,6 +286,13 @@ bool Exchange::may_read(const Fingerprint& of) const {
   return op_.verb == Verb::read || of == request_->fingerprint;
 }
 
+// What the record says by now: it may have changed since the claim was refused.
+Ending Exchange::ending_of(const Op& read, Ending seen) const {
+  if (owner_works(read)) return Ending::attached;
+  const bool unknown = read.record->state == State::unknown && !ports_.executions.has(read.id);
+  return unknown ? Ending::unknown : seen;
+}
+
 Task<Exchange::Attached> Exchange::attach(Ending ending) {
   if (!may_stream()) co_return Attached::no;
   const std::shared_ptr<LiveStream> live = ports_.streams->find(request_->id);
@@ -300,7 +307,11 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
     Op read{.verb = Verb::read, .id = request_->id};
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done) co_return Attached::unreadable;
+    if (read.record && read.record->state == State::succeeded && may_read(read.record->fingerprint)) {
+      co_return Attached::settled;
+    }
     if (read.chunks.empty() || !may_read(read.record->fingerprint)) co_return Attached::no;
+    ending = ending_of(read, ending);
     head = read.chunks.front();
     nonce = read.record->nonce;
     attempt_ = read.record->attempt;
@@ -315,7 +326,12 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   unstored_fields_.append("\r\n");
   const std::uint64_t offset = co_await find_resume(*response, nonce);
   if (offset > 0) tell_offset(offset);
-  const StreamToRead stream{.id = request_->id, .head = head, .live = live, .nonce = nonce, .skip = offset};
+  const StreamToRead stream{.id = request_->id,
+                            .head = head,
+                            .live = live,
+                            .nonce = nonce,
+                            .skip = offset,
+                            .told_unknown = ending == Ending::unknown};
   http::ResponseSourcePtr body = read_stream(reader_ports(content_type_of(response->headers)), stream);
   reply_with_stream(head, std::move(body), ending);
   reply_->reads_store = true;  // of a stream of this process, what is not held any more

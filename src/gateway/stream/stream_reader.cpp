@@ -60,7 +60,7 @@ class StreamReader final : public http::ResponseSource {
     while (true) {
       const std::string_view data = at_hand();
       if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
-      if (end_) co_return *end_ == StreamState::whole ? ended : cut_off;
+      if (end_) co_return *end_ == StreamState::whole && !stream_.told_unknown ? ended : cut_off;
       const Source source = look();
       if (source == Source::at_hand) continue;
       Duration pause = longest_pause;

@@ -32,10 +32,11 @@ struct StreamToRead {
   OperationId id;
   OutcomeBytes head;                           // as its client was told
   std::shared_ptr<LiveStream> live = nullptr;  // null: read from the store alone
-  Nonce nonce = {};          // without `live`: of the claim whose chunks are read. If another one has taken its place,
-                             // the stream is cut off
-  std::uint64_t skip = 0;    // how many bytes of the body the client has already
-  std::uint64_t length = 0;  // of the whole body, if the client was told: its last byte is the end
+  Nonce nonce = {};           // without `live`: of the claim whose chunks are read. If another one has taken its place,
+                              // the stream is cut off
+  std::uint64_t skip = 0;     // how many bytes of the body the client has already
+  std::uint64_t length = 0;   // of the whole body, if the client was told: its last byte is the end
+  bool told_unknown = false;  // its client was told so with the head: it gets no clean end, even if the record gets one
 };
 
 http::ResponseSourcePtr read_stream(const StreamReaderPorts& ports, const StreamToRead& stream);

@@ -16,14 +16,6 @@ class AtWork : public testing::Test {
     EXPECT_TRUE(world.executor.run_until([&] { return world.backend.untold() == 1; }));
   }
 
-  // As a Redis without persistence does when it is restarted.
-  void forget() {
-    const std::optional<Record> record = world.record();
-    ASSERT_TRUE(record);
-    Op op{.verb = Verb::release, .id = operation(1), .nonce = record->nonce};
-    world.store.run_inside(op);
-    ASSERT_FALSE(world.record());
-  }
   void answer(BackendScript script) {
     world.backend.answer(0, std::move(script));
     EXPECT_TRUE(world.executor.run_until([&] { return first->ended(); }));
@@ -34,7 +26,7 @@ class AtWork : public testing::Test {
 };
 
 TEST_F(AtWork, a_store_that_came_back_empty_does_not_make_it_execute_twice) {
-  forget();
+  world.lose_record();
   EXPECT_EQ(world.ask().code(), "in-flight");
   EXPECT_EQ(world.record()->state, State::started);
   answer(answer_with(201, "first"));
@@ -48,7 +40,7 @@ TEST_F(AtWork, a_store_that_came_back_empty_does_not_make_it_execute_twice) {
 }
 
 TEST_F(AtWork, the_claim_that_it_was_given_is_kept_alive) {
-  forget();
+  world.lose_record();
   EXPECT_EQ(world.ask().code(), "in-flight");
   for (int i = 0; i < 20; ++i) {
     world.executor.advance(world.policy.lease / 2);
@@ -62,7 +54,7 @@ TEST_F(AtWork, the_claim_that_it_was_given_is_kept_alive) {
 }
 
 TEST_F(AtWork, a_renewal_that_was_lost_before_does_not_end_that) {
-  forget();
+  world.lose_record();
   world.executor.advance(world.policy.lease * 2);
   EXPECT_THAT(world.trace, testing::Contains("renew: lost"));
   EXPECT_EQ(world.ask().code(), "in-flight");
@@ -75,7 +67,7 @@ TEST_F(AtWork, a_renewal_that_was_lost_before_does_not_end_that) {
 }
 
 TEST_F(AtWork, one_that_waits_gets_the_answer) {
-  forget();
+  world.lose_record();
   world.policy.in_flight = InFlight::wait;
   const Call& retry = world.send();
   world.executor.advance(1s);
@@ -117,7 +109,9 @@ TEST_F(AtWork, a_lease_that_lapsed_under_hold_is_in_flight) {
 
 TEST_F(AtWork, while_the_store_is_down_nobody_is_told_that_nothing_was_executed) {
   world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  EXPECT_EQ(world.ask().code(), "in-flight");
+  const Call& retry = world.ask();
+  EXPECT_EQ(retry.code(), "store-unavailable");
+  EXPECT_FALSE(retry.body().contains("nothing was executed"));
   EXPECT_EQ(world.ask({.key = 2}).code(), "store-unavailable");
   world.store.heal();
   answer(answer_with(201, "first"));
@@ -125,8 +119,45 @@ TEST_F(AtWork, while_the_store_is_down_nobody_is_told_that_nothing_was_executed)
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+// Its attempt was taken over by the other gateway, whose client has its answer.
+TEST_F(AtWork, what_may_be_answered_elsewhere_is_not_called_in_flight) {
+  world.policy.on_unknown = OnUnknown::retry;
+  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+  world.executor.advance(world.policy.lease * 2);
+  world.backend.then(answer_with(201, "second"));
+  const Call& elsewhere = world.other.send(world.policy);
+  EXPECT_TRUE(world.executor.run_until([&] { return elsewhere.ended(); }));
+  ASSERT_EQ(elsewhere.body(), "second");
+  for (const InFlight in_flight : {InFlight::reject, InFlight::wait}) {
+    for (const StoreDown store_down : {StoreDown::reject, StoreDown::bypass}) {
+      world.policy.in_flight = in_flight;
+      world.policy.store_down = store_down;
+      world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+      const Call& retry = world.ask();
+      EXPECT_EQ(retry.status(), 503);
+      EXPECT_EQ(retry.code(), "store-unavailable");
+      world.store.heal();
+      EXPECT_EQ(world.ask().body(), "second");
+    }
+  }
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+// The store went away after it had said that the owner is at work.
+TEST_F(AtWork, a_wait_that_never_heard_from_the_store_does_not_end_as_in_flight) {
+  world.policy.in_flight = InFlight::wait;
+  Call& waits = world.other.send(world.policy);
+  world.executor.advance(1s);
+  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  EXPECT_TRUE(world.executor.run_until([&] { return waits.ended(); }));
+  EXPECT_EQ(waits.code(), "store-unavailable");
+  world.store.heal();
+  answer(answer_with(201, "first"));
+}
+
 TEST_F(AtWork, an_unknown_outcome_stays_unknown_under_the_claim_that_was_handed_over) {
-  forget();
+  world.lose_record();
   EXPECT_EQ(world.ask().code(), "in-flight");
   answer(fails_with(Delivery::lost));
   EXPECT_EQ(first->code(), "outcome-unknown");
@@ -137,7 +168,7 @@ TEST_F(AtWork, an_unknown_outcome_stays_unknown_under_the_claim_that_was_handed_
 
 // What the store could not be told is not forgotten: the claim that was handed over stands until it lapses.
 TEST_F(AtWork, an_outcome_that_cannot_be_recorded_frees_nothing) {
-  forget();
+  world.lose_record();
   EXPECT_EQ(world.ask().code(), "in-flight");
   world.store.fail_when([](const Op& op, std::size_t) {
     return op.verb == Verb::finish || op.verb == Verb::renew ? Fault::before : Fault::none;
@@ -151,7 +182,7 @@ TEST_F(AtWork, an_outcome_that_cannot_be_recorded_frees_nothing) {
 }
 
 TEST_F(AtWork, what_was_refused_is_free_again) {
-  forget();
+  world.lose_record();
   EXPECT_EQ(world.ask().code(), "in-flight");
   answer(answer_with(429));
   EXPECT_EQ(first->status(), 429);
@@ -161,7 +192,7 @@ TEST_F(AtWork, what_was_refused_is_free_again) {
 }
 
 TEST_F(AtWork, another_request_with_the_key_is_a_mismatch_and_claims_nothing) {
-  forget();
+  world.lose_record();
   EXPECT_EQ(world.ask({.key = 1, .content = 2}).code(), "key-mismatch");
   EXPECT_FALSE(world.record());
   EXPECT_EQ(world.backend.executions(), 1U);
@@ -171,7 +202,7 @@ TEST_F(AtWork, another_request_with_the_key_is_a_mismatch_and_claims_nothing) {
 TEST_F(AtWork, a_bypass_does_not_send_it_again) {
   world.policy.store_down = StoreDown::bypass;
   world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_EQ(world.ask().code(), "store-unavailable");
   world.store.heal();
   answer(answer_with(201, "first"));
   EXPECT_EQ(world.ask().body(), "first");
@@ -228,7 +259,7 @@ class Bypassed : public testing::Test {
 };
 
 TEST_F(Bypassed, a_retry_is_not_sent_beside_it) {
-  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_EQ(world.ask().code(), "store-unavailable");
   answer(answer_with(201, "unprotected"));
   EXPECT_EQ(first->idempotency_status(), "bypassed");
   EXPECT_EQ(world.backend.executions(), 1U);

@@ -324,6 +324,62 @@ TEST(ExchangeStreamLease, an_owner_that_lost_its_claim_appends_nothing_and_cuts_
   EXPECT_EQ(decode(*world.record()->outcome)->body, "new new");
 }
 
+// The lease lapses while the owner is at work, and the owner comes back.
+TEST(ExchangeStreamLease, who_was_told_unknown_gets_no_clean_end) {
+  World world;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.policy.lease = 2s;
+  bool told = false;
+  world.store.fail_when([&](const Op& op, std::size_t) {
+    const bool lapsed = world.record() && world.clock.now() >= world.record()->lease_until;
+    const bool fails = told ? op.verb == Verb::read && lapsed : op.verb == Verb::renew;
+    return fails ? Fault::before : Fault::none;
+  });
+  world.backend.then(streams({"one ", "two ", "three"}, 1500ms));
+  const Call& owner = world.send(streaming);
+  world.executor.advance(2500ms);
+  const Call& there = world.other.send(world.policy, streaming);
+  EXPECT_TRUE(world.executor.run_until([&] { return there.ended(); }));
+  ASSERT_EQ(there.idempotency_status(), "unknown");
+  told = true;
+  world.executor.run_to_the_end();
+  EXPECT_EQ(there.told(), all_three);
+  EXPECT_EQ(owner.stream_end(), Kind::end);
+  EXPECT_EQ(there.stream_end(), Kind::broken);
+  const Call& retry = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(retry.idempotency_status(), "replayed");
+}
+
+// The owner records the end between the claim of the retry and its look at the chunks.
+TEST(ExchangeStreamLease, an_answer_that_is_recorded_by_now_is_replayed) {
+  World world;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.policy.lease = 2s;
+  world.store.fail_when([&world](const Op& op, std::size_t) {
+    if (op.verb == Verb::renew) return Fault::before;
+    const auto record = world.record();
+    const bool open = record && record->state == State::started && world.clock.now() >= record->lease_until;
+    if (op.verb != Verb::read || !open) return Fault::none;
+    Op finish{.verb = Verb::finish, .id = op.id, .nonce = record->nonce, .terms = {.ttl = 1h}};
+    finish.body_kept = BodyKept::in_chunks;
+    finish.outcome = std::make_shared<const std::string>(encode({.status = 200,
+                                                                 .reason = "OK",
+                                                                 .headers = "Content-Type: text/event-stream\r\n",
+                                                                 .in_chunks = BodyInChunks{.length = 4}}));
+    world.store.run_inside(finish);
+    return Fault::none;
+  });
+  world.backend.then(streams({"one "}, 1500ms));
+  world.send(streaming);
+  world.executor.advance(2500ms);
+  const Call& there = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(there.idempotency_status(), "replayed");
+  EXPECT_EQ(there.told(), "one ");
+  EXPECT_EQ(there.stream_end(), Kind::end);
+}
+
 // Somebody records another response for a stream whose lease has lapsed, just before the store is asked to do `verb`.
 void resolve_before(World& world, Verb verb) {
   world.store.fail_when([&world, verb](const Op& op, std::size_t) {

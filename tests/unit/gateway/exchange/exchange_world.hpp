@@ -264,6 +264,14 @@ struct World {
     trace.clear();
   }
   std::optional<Record> record(int key = 1) { return store.record(operation(key)); }
+  // The store comes back empty, as a Redis without persistence does when it is restarted.
+  void lose_record() {
+    const std::optional<Record> lost = record();
+    ASSERT_TRUE(lost);
+    Op op{.verb = Verb::release, .id = operation(1), .nonce = lost->nonce};
+    store.run_inside(op);
+    ASSERT_FALSE(record());
+  }
 
   Trace trace;
   ManualClock clock;
