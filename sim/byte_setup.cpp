@@ -103,6 +103,11 @@ unsigned draw_stops(std::uint64_t seed) {
   return chance(draw, 40);
 }
 
+unsigned draw_losses(std::uint64_t seed) {
+  Draw draw(seed ^ 0x105e'da7a);
+  return draw.one_in(2) ? static_cast<unsigned>(draw.between(1, 3)) : 0;
+}
+
 // The same for requests that are too large for memory: every second key has such ones. Each takes some of it all the
 // same.
 void draw_large_requests(std::uint64_t seed, ByteSetup& setup) {
@@ -127,10 +132,10 @@ std::string to_text(const StreamSetup& setup) {
       "streams: {} % of keyed responses, {} % break off, {} % hang, events up to {} bytes; recorded: {}, {}, up to {} "
       "bytes, abandoned after {} ms, idle {} ms; readers: {} % resume, {} % look up, {} % leave, {} % stop reading, {} "
       "% "
-      "stop the stream\n",
+      "stop the stream; a Redis loses its data {} times\n",
       setup.chance, setup.breaks, setup.hangs, setup.large_event, recording_name(setup.recording[0]),
       recording_name(setup.recording[1]), setup.max_stream, setup.abandon_after.count(), setup.idle.count(),
-      setup.resumes, setup.lookups, setup.leaves_reading, setup.stops_reading, setup.stops);
+      setup.resumes, setup.lookups, setup.leaves_reading, setup.stops_reading, setup.stops, setup.losses);
 }
 
 }  // namespace
@@ -169,6 +174,7 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   // What health checks say of a server is seen best when little else goes on.
   if (!setup.checks_health() || !setup.reaches_servers()) setup.streams = draw_stream_setup(seed);
   if (setup.streams.any()) setup.streams.stops = draw_stops(seed);
+  if (setup.streams.any()) setup.streams.losses = draw_losses(seed);
   draw_large_requests(seed, setup);
   // Each of them has room by itself.
   if (setup.memory_is_short()) setup.streams.large_event = std::min<std::size_t>(setup.streams.large_event, 3000);

@@ -25,6 +25,7 @@ struct StreamSetup {
   unsigned stops = 0;           // callers: stop the stream that they asked for
   unsigned breaks = 0;          // backends: break off in the middle
   unsigned hangs = 0;           // or say no more
+  unsigned losses = 0;          // of all data of a Redis without persistence, in the whole run
   std::size_t large_event = 0;  // of some events
 
   // Of routes: the first, the second.

@@ -218,6 +218,7 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
 void History::granted(Key& key, const Op& op) {
   const Fact& held = key.now;
   made_.insert(op.nonce);
+  for (auto& [lost, claims] : lost_by_store_) claims += lost.first == op.id ? 1 : 0;
   const bool live = is_live(held);
   const bool gone = held.state == Fact::State::none || (latest_ >= held.forget_at() && !live);
   const bool sent_again = held.state == Fact::State::started && held.nonce == op.nonce;
@@ -359,6 +360,17 @@ void History::found_after_restart(const OperationId& id, const std::optional<Rec
 void History::changed(Key& key) {
   if (!lag_ && !only_acknowledged_counts_) return;
   key.since.push_back({.now = key.now, .before = key.before, .at = world_.now()});
+}
+
+void History::store_emptied() {
+  for (auto& [id, key] : keys_) {
+    if (key.now.state == Fact::State::none) continue;
+    stopped_.erase(began_under(key.now.nonce));
+    const unsigned generation = key.generation + 1;
+    key = {.generation = generation, .ends = std::move(key.ends)};
+    ends_as(key, End::open);
+  }
+  for (Errand& errand : errands_) errand.lost = errand.lost || errand.done;
 }
 
 void History::acknowledged(const OperationId& id) {

@@ -82,6 +82,8 @@ class History {
   void acknowledged(const OperationId& id);
   // What a replica holds when it takes over.
   void failed_over(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks);
+  // The server has lost all data, which counts as gone.
+  void store_emptied();
   // The store's clock has been this far: what expires by then may be gone, even if the clock is set back later.
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
 
@@ -248,6 +250,7 @@ class History {
   const Nonce& began_under(const Nonce& nonce) const;
   void check_resolved(const Answer& answer, unsigned errand);
   void never_told_otherwise(const Answer& answer, unsigned generation);
+  void told_loss(const Op& op, const Executor& process);
   Fact after_claim(const Op& op) const;
   Fact after_write(const Key& key, const Op& op) const;
   bool is_as(const Fact& fact, const std::optional<Record>& record) const;
@@ -268,6 +271,9 @@ class History {
   std::map<Nonce, std::uint64_t> told_lost_;
   // Claims that each process was given since it last sent something.
   std::map<std::pair<OperationId, const Executor*>, std::vector<Nonce>> given_to_;
+  // Executions whose process has heard that the store knows nothing of them any more, and how many claims of the key
+  // were given since.
+  std::map<std::pair<OperationId, const Executor*>, unsigned> lost_by_store_;
   std::map<Nonce, Nonce> handed_to_;  // claims that a process was given, and what it sends or had sent under another
   bool live_owners_are_left_alone_ = false;
   bool clocks_are_steady_ = false;

@@ -55,6 +55,11 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
     violated(fmt::format("key {}: {} was sent by a process that has {} at work", name(id), short_hex(nonce),
                          short_hex(sent->second)));
   }
+  const auto forgotten = lost_by_store_.find({id, &process});
+  if (forgotten != lost_by_store_.end() && std::exchange(forgotten->second, 2) < 2) {
+    violated(fmt::format("key {}: {} was sent by a process that has not told the emptied store of what it had sent",
+                         name(id), short_hex(nonce)));
+  }
   const auto lost = told_lost_.find(nonce);
   if (lost != told_lost_.end() && lost->second <= at.losses) {
     violated(
@@ -81,8 +86,7 @@ void History::told(const Op& op, const Executor& process) {
                             op.fault == StoreFault::refused ? "refused" : "failed", op.error));
   }
   if (op.verb == Verb::renew && op.status == OpStatus::lost) told_lost_.try_emplace(op.nonce, told_lost_.size() + 1);
-  // A stream ends there, though its connection to the backend may still be open.
-  if (op.verb == Verb::append && op.status == OpStatus::lost) at_backend_.erase(began_under(op.nonce));
+  told_loss(op, process);
   told_chunks(op);
   if (op.verb != Verb::claim || leaves_out(op.id)) return;
   if (op.status == OpStatus::failed) {
@@ -93,6 +97,13 @@ void History::told(const Op& op, const Executor& process) {
   given_to_[{op.id, &process}].push_back(op.nonce);
   const auto sent = sent_by_.find({op.id, &process});
   if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));
+}
+
+// A process that hears that its stream is unknown to the store records it there, or does not send it again.
+void History::told_loss(const Op& op, const Executor& process) {
+  if (op.status == OpStatus::failed) lost_by_store_.erase({op.id, &process});
+  const bool lost = op.verb == Verb::append && op.status == OpStatus::lost;
+  if (lost && keys_[op.id].now.state == Fact::State::none) lost_by_store_.try_emplace({op.id, &process});
 }
 
 void History::nothing_is_left_behind() {

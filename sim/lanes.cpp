@@ -29,7 +29,8 @@ Lanes::Submit SimLanes::submit(Pending& pending) {
 }
 
 void SimLanes::watch(const Op& op) {
-  if (op.verb == Verb::release) history_.takes_back(op.nonce);
+  const bool gives_up = op.verb == Verb::finish && op.final_state == State::unknown;
+  if (op.verb == Verb::release || gives_up) history_.takes_back(op.nonce);
   if (op.verb != Verb::claim) return;
   owners_.push_back(op.nonce);
   // Connections use the same memory for one request after the other, so theirs cannot be told apart.

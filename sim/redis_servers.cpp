@@ -108,6 +108,18 @@ void RedisServers::fail_over() {
   });
 }
 
+void RedisServers::lose_data() {
+  if (healed_) return;
+  world_.note("redis: is emptied");
+  for (Shard& shard : shards_) {
+    shard.primary.clear();
+    shard.replica.clear();
+    shard.behind.clear();
+    shard.marked.clear();
+  }
+  history_.store_emptied();
+}
+
 void RedisServers::take_replica(Shard& shard) {
   shard.behind.clear();
   shard.replica = shard.primary;

@@ -29,6 +29,8 @@ class RedisServers final : public Store, private RowsSearch {
 
   // Any of them. Not while one of the two is still missing: then there is nothing to go over to.
   void fail_over();
+  // All of them are emptied at once.
+  void lose_data();
   void heal();
 
  private:

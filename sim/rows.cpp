@@ -108,6 +108,11 @@ const Record* Rows::find(const OperationId& id) const {
   return row == records_.end() ? nullptr : &row->second;
 }
 
+void Rows::clear() {
+  records_.clear();
+  chunks_ = ChunkLists();
+}
+
 std::optional<Record> Rows::at(const OperationId& id) const {
   const Record* record = find(id);
   return record == nullptr ? std::nullopt : std::optional(*record);

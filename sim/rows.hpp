@@ -24,6 +24,8 @@ class Rows {
   const Record* find(const OperationId& id) const;
   // What came from another server.
   void put(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks = {});
+  // As a server that is started again without its data. Its clock goes on.
+  void clear();
   std::optional<Record> at(const OperationId& id) const;
   std::vector<OutcomeBytes> chunks_at(const OperationId& id) const;
   // What operators see, after what is there already.

@@ -50,6 +50,8 @@ class Simulation {
   };
 
   bool owners_can_renew() const;
+  // Where nothing is promised of them.
+  unsigned data_losses() const { return setup_.store == StoreKind::redis ? setup_.bytes.streams.losses : 0; }
   void make_store();
   Store& make_server();
   void start(Gateway& gateway);
@@ -102,7 +104,7 @@ class Simulation {
 bool Simulation::owners_can_renew() const {
   const bool network_holds = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
                              setup_.store_acts_late == 0 && setup_.store_outages == 0 && setup_.store_refuses == 0;
-  const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0;
+  const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0 && data_losses() == 0;
   // Its own transaction may keep it from that, or a replica that is too slow.
   const bool always = setup_.store != StoreKind::sql_transaction && setup_.store != StoreKind::redis_wait;
   const bool in_time = setup_.bytes.store_answers_late == 0 && setup_.gateway_pauses == 0;
@@ -257,6 +259,9 @@ void Simulation::schedule_store_faults() {
   }
   for (unsigned i = 0; i < setup_.failovers; ++i) {
     world_.after(sometime(), [this] { redis_->fail_over(); });
+  }
+  for (unsigned i = 0; i < data_losses(); ++i) {
+    world_.after(sometime(), [this] { redis_->lose_data(); });
   }
   for (unsigned i = 0; i < setup_.disk_faults; ++i) {
     world_.after(sometime(), [this] { journal_->fail_soon(); });

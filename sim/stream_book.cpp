@@ -75,7 +75,7 @@ bool StreamBook::is_stopped(const Message& response) {
 
 // A failover may lose bytes that were sent to a reader.
 bool StreamBook::may_be_lost() const {
-  return setup_.store == StoreKind::redis && setup_.failovers > 0;
+  return setup_.store == StoreKind::redis && (setup_.failovers > 0 || setup_.bytes.streams.losses > 0);
 }
 
 // A stream that is larger than may be recorded, or for which there is no room, goes on without being recorded.
@@ -147,6 +147,7 @@ void StreamBook::sent_end(const Message& response) {
   }
   const auto execution = static_cast<unsigned>(*number_in(response, execution_field));
   if (!history_.has_recorded(execution)) wrong(response, "its response ends in order before it is recorded");
+  if (response.field("Idempotency-Status") == "unknown") wrong(response, "ends in order, and was told as unknown");
   if (history_.stopped(execution)) wrong(response, "its response ends in order, and it was stopped");
 }
 

@@ -99,6 +99,28 @@ void Claimant::end_later(Op end, Stands claim, std::shared_ptr<const void> kept_
   host_.end_in_background(std::move(end), claim, std::move(kept_alive));
 }
 
+Task<bool> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
+  Op seen;
+  seen.id = lost.id;
+  co_await ports_.store.run(seen, ports_.home);
+  if (standing_of(seen, lost.nonce) != Standing::nothing) co_return false;
+  Op claim{.id = lost.id, .fingerprint = work.fingerprint(), .terms = lost.terms};
+  claim.tenant = lost.tenant;
+  claim.route = lost.route;
+  const ClaimResult claimed = co_await this->claim(claim);
+  if (claim.status == OpStatus::failed && claimed.stands == Stands::perhaps) {  // the work goes on without it
+    end_later(end_of(claim, Verb::finish, claim.nonce), Stands::perhaps);
+  }
+  if (claim.status != OpStatus::done || claim.verdict != Verdict::execute) co_return false;
+  if (claim.record->attempt != Attempt{1}) {  // somebody else has claimed it, and has ended, since the look
+    Op release = end_of(claim, Verb::release, claim.nonce);
+    co_await end_soon(release);
+    co_return false;
+  }
+  work.hand_over(claim);
+  co_return take_handed(lost, &work);
+}
+
 // A backend that records its outcome in its own transaction has done so before it answers, or dies instead of
 // answering. What it committed stands, whatever came over the wire; and so does what an operator said meanwhile.
 Task<bool> Claimant::find_committed(Op& end) {

@@ -72,6 +72,10 @@ class Claimant {
   void take_back_later(const Op& claim);
   void end_later(Op end, Stands claim, std::shared_ptr<const void> kept_alive = nullptr);
 
+  // A write under a claim was answered with lost. If the store has no record of the operation any more, because it lost
+  // its data, claims the operation again for the work that goes on. True: the new claim is the op's now.
+  Task<bool> claim_anew(Op& lost, Executions::Entry& work);
+
   // Ending the claim was answered with lost. True: this owner's outcome is recorded nevertheless, by the backend in its
   // own transaction; the op has the record.
   Task<bool> find_committed(Op& end);

@@ -34,10 +34,7 @@ Executions::Entered Executions::Entry::enter(const OperationId& id, const Finger
     auto& other = static_cast<Entry&>(*link);
     if (other.id_ != id) continue;
     if (other.fingerprint_ != fingerprint) return Entered::other_request;
-    if (claim && claim->fence > other.fence_) {
-      other.fence_ = claim->fence;
-      other.handed_ = claim->nonce;
-    }
+    if (claim) other.keep_newest(*claim);
     return Entered::handed_over;
   }
   id_ = id;
@@ -51,6 +48,18 @@ Executions::Entered Executions::Entry::enter(const OperationId& id, const Finger
   bucket.list.previous = &self;
   listed_ = true;
   return Entered::yes;
+}
+
+void Executions::Entry::keep_newest(const Claim& claim) {
+  if (claim.fence <= fence_) return;
+  fence_ = claim.fence;
+  handed_ = claim.nonce;
+}
+
+void Executions::Entry::hand_over(const Op& claim) {
+  ONCE_ASSERT(listed_);
+  const std::scoped_lock lock(all_.bucket_of(id_).lock);
+  keep_newest({.nonce = claim.nonce, .fence = claim.record->fence});
 }
 
 std::optional<Nonce> Executions::Entry::handed() const {

@@ -63,6 +63,11 @@ class Executions::Entry final : private Link {
   // The store is down, and the route executes without a claim. Nothing can be handed over by this one.
   Entered enter_unclaimed(const OperationId& id, const Fingerprint& fingerprint);
 
+  // Of the request that is executed.
+  const Fingerprint& fingerprint() const { return fingerprint_; }
+
+  // A claim that was granted while this was running: its work goes on under that, unless it has a newer one.
+  void hand_over(const Op& claim);
   // The newest claim that was handed to this execution.
   std::optional<Nonce> handed() const;
   // Allows the next request of this process to execute it. Returns the last handed(). Does nothing if not entered.
@@ -76,6 +81,7 @@ class Executions::Entry final : private Link {
     Fence fence;
   };
   Entered enter(const OperationId& id, const Fingerprint& fingerprint, const std::optional<Claim>& claim);
+  void keep_newest(const Claim& claim);
 
   Executions& all_;
   bool listed_ = false;

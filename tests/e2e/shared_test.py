@@ -9,6 +9,7 @@ import unittest
 
 import catalog
 from harness import EndToEnd, kept_part, run_once
+from keyed_stream_test import Reader, Script
 from moved_clock import MovedClock
 from wire import wait_until
 
@@ -141,6 +142,51 @@ class TwoGateways(Shared):
         answer = other.ask(key="k", body=b"{}")
         self.assertEqual((answer.status, answer.code), (409, "outcome-unknown"))
         self.assertEqual(len(backend.executions()), 1)
+
+
+class LostData(Shared):
+    """The server comes back empty under a stream."""
+
+    def lose_data(self):
+        if NAME == "redis":
+            self.server.command("FLUSHALL")
+        elif NAME == "postgres":
+            self.server.sql("TRUNCATE once_operations, once_leases, once_chunks")
+        else:
+            self.server.sql("TRUNCATE once_chunks; TRUNCATE once_operations")
+
+    def start(self):
+        script = Script()
+        self.served = self.backend(script)
+        self.addCleanup(script.tell, False)
+        one, other = self.pair(self.served, "defaults.record.stream=auto", "defaults.on_unknown=hold", "defaults.in_flight=reject")
+        return script, one, other
+
+    def test_a_short_stream_goes_on_and_is_recorded_anew(self):
+        script, one, other = self.start()
+        first = Reader(self.connect(one)).head()
+        script.tell(b"one ")
+        first.until(4)
+        self.lose_data()
+        script.tell(b"two ")
+        first.until(8)
+        second = Reader(self.connect(other)).head()
+        self.assertEqual(second.fields["idempotency-status"], "attached")
+        script.tell(b"three", None)
+        self.assertEqual([first.rest(), second.rest()], [b"one two three"] * 2)
+        self.assertEqual(len(self.served.requests), 1)
+
+    def test_a_long_stream_is_unknown_and_not_executed_again(self):
+        script, one, other = self.start()
+        first = Reader(self.connect(one)).head()
+        script.tell(bytes(60_000), bytes(60_000))
+        first.until(120_000)
+        self.lose_data()
+        script.tell(b"more")
+        self.assertTrue(first.cut())
+        for gateway in (one, other):
+            self.assertEqual(Reader(self.connect(gateway)).head().status, 409)
+        self.assertEqual(len(self.served.requests), 1)
 
 
 LIVES = "defaults.scope=path,life"

@@ -272,6 +272,7 @@ Task<void> Exchange::execute() {
   note_fault(answer);
   if (tells_before_end(answer)) {
     co_await record_stream(answer, sent_at);
+    answer.source.reset();  // cut off, unless it has ended: another request may execute it from now on
   } else {
     co_await lease_.stop();
     co_await settle_answer(answer);
@@ -398,6 +399,10 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
   co_await end_claim();
+  if (op_.status == OpStatus::lost && kept != BodyKept::in_chunks) {
+    const bool anew = co_await claimant_.claim_anew(op_, work_);
+    if (anew) co_await end_claim();
+  }
   if (op_.status == OpStatus::done) {
     count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
     if (settled_ == ClaimEnd::unknown) log_unknown();
@@ -417,7 +422,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
 // The terms stay those of the claim.
 Task<void> Exchange::end_claim() {
   const Duration claimed = std::exchange(op_.terms.ttl, ttl_of(op_.final_state));
-  // A claim that is handed over has no chunks.
+  // A newer claim has no chunks.
   const Executions::Entry* const work = op_.body_kept == BodyKept::in_chunks ? nullptr : &work_;
   co_await claimant_.end(op_, request_->policy.lease, work);
   op_.terms.ttl = claimed;

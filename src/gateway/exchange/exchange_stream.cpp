@@ -218,8 +218,8 @@ Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed
   }
 }
 
-// Somebody has recorded an outcome for this claim, or another attempt has begun. A newer claim that was handed to this
-// execution has no chunks, and those that it would need are not held any more.
+// Somebody has recorded an outcome for this claim, or another attempt has begun; or the chunks that a newer claim of
+// this execution would need are not held any more.
 Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
   const bool committed = co_await claimant_.find_committed(op_);
   if (committed) {
@@ -227,10 +227,9 @@ Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
     end_as_recorded(streamed);
     co_return;
   }
-  ports_.metrics.claims_lost.add();
-  if (take_handed(op_, &work_)) {
-    co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
-  } else {
+  const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
+  if (recorded == OpStatus::lost) {
+    ports_.metrics.claims_lost.add();
     count(ClaimEnd::lost);
   }
   cut(streamed);

@@ -29,7 +29,7 @@ struct StreamRecorder::AppenderIdle {
   void await_resume() const noexcept { recorder.awaits_appender_ = nullptr; }
 };
 
-StreamRecorder::StreamRecorder(const StreamRecorderPorts& ports, const Op& claim, const Executions::Entry& work,
+StreamRecorder::StreamRecorder(const StreamRecorderPorts& ports, const Op& claim, Executions::Entry& work,
                                LiveStream& live, const StreamLimits& limits)
     : ports_(ports), work_(work), live_(live), limits_(limits) {
   append_.verb = Verb::append;
@@ -127,6 +127,10 @@ Task<void> StreamRecorder::look_for_end() {
   // Who still appends learns of a claim that was taken over from that, and may be handed the newer one.
   const bool is_over = oversize_ ? !is_still_open(standing) : standing == Standing::succeeded;
   if (appending_ || !is_over) co_return;
+  if (standing != Standing::succeeded) {
+    const bool taken = co_await take_newer_claim();
+    if (taken) co_return;
+  }
   append_.status = OpStatus::lost;
   failed_ = true;
 }
@@ -168,8 +172,8 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
   append_.outcome = std::move(chunk);
   // Without the execution: a claim that was handed to it has no chunks yet, and this one would not be its first.
   co_await ports_.claimant.end(append_, limits_.lease);
-  const bool handed = append_.status == OpStatus::lost && take_handed(append_, &work_);
-  if (handed) live_.hand_over(append_.nonce);
+  bool handed = append_.status == OpStatus::lost;
+  if (handed) handed = co_await take_newer_claim();
   // A failover may have lost chunks that were told already; the last ones are still here.
   const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::no_chunks;
   if (handed || lost_some) {
@@ -183,7 +187,16 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
   co_return true;
 }
 
-// The claim was lost and this execution was handed a newer one, which has no chunks yet; or the store has lost some.
+// The claim is lost. Another request may have been given a newer one; or the store lost its data, and the operation is
+// claimed again. False: somebody else has it.
+Task<bool> StreamRecorder::take_newer_claim() {
+  bool taken = take_handed(append_, &work_);
+  if (!taken) taken = co_await ports_.claimant.claim_anew(append_, work_);
+  if (taken) live_.hand_over(append_.nonce);
+  co_return taken;
+}
+
+// The claim was lost and this execution has a newer one, which has no chunks yet; or the store has lost some.
 // What is not held any more cannot be given again.
 Task<bool> StreamRecorder::append_held_again() {
   const bool handed = append_.status == OpStatus::lost;

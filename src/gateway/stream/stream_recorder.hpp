@@ -55,7 +55,7 @@ struct StreamLimits {
 class StreamRecorder {
  public:
   // `claim`: the op of the claim, whose nonce guards every append. All of them outlive this.
-  StreamRecorder(const StreamRecorderPorts& ports, const Op& claim, const Executions::Entry& work, LiveStream& live,
+  StreamRecorder(const StreamRecorderPorts& ports, const Op& claim, Executions::Entry& work, LiveStream& live,
                  const StreamLimits& limits);
   StreamRecorder(const StreamRecorder&) = delete;
   StreamRecorder& operator=(const StreamRecorder&) = delete;
@@ -88,6 +88,7 @@ class StreamRecorder {
   Task<void> append_gathered();
   Task<bool> append(OutcomeBytes chunk);
   Task<StreamEnd> leave_record();
+  Task<bool> take_newer_claim();
   Task<bool> append_held_again();
   // When it is durable.
   void publish(const OutcomeBytes& chunk);
@@ -100,7 +101,7 @@ class StreamRecorder {
   struct AppenderIdle;
 
   const StreamRecorderPorts ports_;
-  const Executions::Entry& work_;
+  Executions::Entry& work_;
   LiveStream& live_;
   const StreamLimits limits_;
   Op append_;

@@ -27,6 +27,9 @@ bool has_stops(const Setup& setup) {
 bool has_large_requests(const Setup& setup) {
   return setup.bytes.large_requests();
 }
+bool loses_data(const Setup& setup) {
+  return setup.bytes.streams.losses > 0;
+}
 bool checks_health(const Setup& setup) {
   return setup.bytes.checks_health() && setup.bytes.reaches_servers();
 }
@@ -66,6 +69,7 @@ constexpr Mutant mutants[] = {
     {"late_claim_counts", StoreKind::redis_wait},
     {"late_claim_is_used", std::nullopt, Layer::bytes},
     {"lease_not_renewed"},
+    {"lost_data_is_not_recorded", StoreKind::redis, Layer::bytes, loses_data},
     {"mismatch_ignored"},
     {"operator_ends_live_claim"},
     {"reader_follows_next_attempt", std::nullopt, Layer::bytes, has_streams},
@@ -96,6 +100,7 @@ constexpr Mutant mutants[] = {
     {"transaction_without_nonce", StoreKind::sql_transaction},
     {"unfit_server_is_used", std::nullopt, Layer::bytes, checks_health},
     {"unknown_as_failed"},
+    {"unknown_ends_well", StoreKind::shared, Layer::bytes, has_streams},
     {"unknown_told_as_none"},
     {"upgrade_with_body", std::nullopt, Layer::bytes},
     {"version_ignored"},

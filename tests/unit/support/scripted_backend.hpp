@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <coroutine>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -27,8 +28,9 @@ struct BackendScript {
   std::vector<std::string> rest = {};  // oversize, streaming: what still comes
   Duration each{};                     // of what still comes: how long each part takes, and the end
   http::BodyChunk::Kind ends_with = http::BodyChunk::Kind::end;
-  Duration takes{};      // Duration::max(): until answer() is called
-  int begun_status = 0;  // of a response that broke off in its body
+  Duration takes{};                           // Duration::max(): until answer() is called
+  int begun_status = 0;                       // of a response that broke off in its body
+  std::function<void()> when_gone = nullptr;  // the response has ended, or was cut off
 };
 
 inline BackendScript answer_with(int status, std::string body = "done", std::string fields = "") {
@@ -87,7 +89,10 @@ class ScriptedResponse final : public http::ResponseSource {
     if (next_ == script_.rest.size()) co_return http::BodyChunk{.kind = script_.ends_with, .data = {}};
     co_return http::BodyChunk{.kind = Kind::data, .data = script_.rest[next_++]};
   }
-  void done() override { delete this; }
+  void done() override {
+    if (script_.when_gone) script_.when_gone();
+    delete this;
+  }
 
   BackendAnswer as_answer() {
     return {

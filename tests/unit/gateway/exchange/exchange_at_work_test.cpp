@@ -39,6 +39,44 @@ TEST_F(AtWork, a_store_that_came_back_empty_does_not_make_it_execute_twice) {
   EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 0U);
 }
 
+TEST_F(AtWork, its_outcome_is_recorded_in_a_store_that_came_back_empty) {
+  world.lose_record();
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(first->status(), 201);
+  EXPECT_EQ(first->idempotency_status(), "executed");
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, an_unknown_outcome_is_recorded_in_a_store_that_came_back_empty) {
+  world.policy.on_unknown = OnUnknown::hold;
+  world.lose_record();
+  answer(fails_with(Delivery::lost));
+  EXPECT_EQ(first->code(), "outcome-unknown");
+  EXPECT_EQ(world.ask().code(), "outcome-unknown");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+// Another gateway claims the lost operation and fails before this one has claimed it again.
+TEST_F(AtWork, an_operation_that_somebody_else_executed_meanwhile_is_not_claimed_anew) {
+  world.lose_record();
+  bool looked = false;
+  world.store.fail_when([&](const Op& op, std::size_t) {
+    const bool claims_anew = looked && op.verb == Verb::claim && !world.record();
+    looked = looked || op.verb == Verb::lookup;
+    if (!claims_anew) return Fault::none;
+    Op claim{.verb = Verb::claim, .id = op.id, .nonce = {{9}}, .fingerprint = op.fingerprint, .terms = op.terms};
+    world.store.run_inside(claim);
+    Op fail{.verb = Verb::finish, .id = op.id, .nonce = claim.nonce, .terms = op.terms, .final_state = State::failed};
+    world.store.run_inside(fail);
+    return Fault::none;
+  });
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(first->code(), "outcome-unknown");
+  EXPECT_EQ(world.record()->state, State::failed);
+  EXPECT_EQ(world.record()->attempt, Attempt{1});
+}
+
 TEST_F(AtWork, the_claim_that_it_was_given_is_kept_alive) {
   world.lose_record();
   EXPECT_EQ(world.ask().code(), "in-flight");

@@ -96,7 +96,7 @@ TEST_P(CommittingBackend, that_commits_after_its_time_was_up_is_replayed) {
 TEST_P(CommittingBackend, and_nobody_who_looks_while_the_store_is_down_is_told_a_guess) {
   commits("committed");
   world.backend.then(fails_with(Delivery::lost));
-  world.store.fail_next(Verb::lookup, Fault::before);
+  world.store.fail_next(Verb::lookup, Fault::before, 2);
   const Call& first = world.ask();
   EXPECT_EQ(first.code(), "outcome-unknown");
   EXPECT_EQ(world.ask().body(), "committed");

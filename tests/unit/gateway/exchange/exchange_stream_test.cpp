@@ -324,6 +324,59 @@ TEST(ExchangeStreamLease, an_owner_that_lost_its_claim_appends_nothing_and_cuts_
   EXPECT_EQ(decode(*world.record()->outcome)->body, "new new");
 }
 
+TEST_P(ExchangeStream, a_store_that_came_back_empty_gets_all_of_it_again) {
+  world.policy.on_unknown = OnUnknown::retry;
+  world.backend.then(three_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(1500ms);
+  world.lose_record();
+  world.executor.advance(1s);
+  const Call& there = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  for (const Call* reader : {&owner, &there}) {
+    EXPECT_EQ(reader->told(), all_three);
+    EXPECT_EQ(reader->stream_end(), Kind::end);
+  }
+  EXPECT_EQ(world.ask().body(), all_three);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+// What was told is not held any more, so the store cannot have it again.
+TEST_P(ExchangeStream, a_long_stream_that_the_store_lost_is_unknown_and_not_forgotten_before_it_is_cut_off) {
+  world.policy.on_unknown = OnUnknown::hold;
+  bool at_work_at_its_end = false;
+  BackendScript script = streams({std::string(40'000, 'a'), std::string(40'000, 'b'), "c", "d"}, 1s);
+  script.when_gone = [&] { at_work_at_its_end = world.gateway.ports().executions.has(operation(1)); };
+  world.backend.then(script);
+  const Call& owner = world.send(streaming);
+  world.executor.advance(2500ms);
+  world.lose_record();
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.told().size(), 80'000U);
+  EXPECT_EQ(owner.stream_end(), Kind::broken);
+  EXPECT_TRUE(at_work_at_its_end);
+  EXPECT_EQ(world.record()->state, State::unknown);
+  for (TestGateway* gateway : {&world.gateway, &world.other}) {
+    const Call& retry = gateway->send(world.policy, streaming);
+    world.executor.run_to_the_end();
+    EXPECT_EQ(retry.code(), "outcome-unknown");
+  }
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeStream, a_stream_that_is_too_large_is_claimed_anew_in_an_empty_store) {
+  world.policy.record.max_stream = 6;
+  world.backend.then(streams({"one ", "two ", "three"}, 20s));
+  const Call& owner = world.send(streaming);
+  world.executor.advance(45s);
+  world.lose_record();
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.told(), all_three);
+  EXPECT_EQ(owner.stream_end(), Kind::end);
+  EXPECT_EQ(world.ask().code(), "response-not-kept");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
 // The lease lapses while the owner is at work, and the owner comes back.
 TEST(ExchangeStreamLease, who_was_told_unknown_gets_no_clean_end) {
   World world;
