@@ -407,7 +407,7 @@ void check_sizes(const Config& config, Findings& out) {
         out.warning(route, {"max_large_request"}, text);
     }
     if (journal) check_room(route, {"journal.max_disk", config.journal.max_disk}, out);
-    if (memory) check_room(route, {"memory.max_bytes", config.memory.max_bytes}, out);
+    if (memory) check_room(route, {"half of memory.max_bytes", config.memory.max_bytes / 2}, out);
   }
 }
 

@@ -200,8 +200,8 @@ Settings<Config> store_settings() {
   return {
       one<Config>(
           "memory.max_bytes", [](auto& c) -> auto& { return c.memory.max_bytes; }, size_codec({one_mib, one_tib}),
-          "Memory for the records of the memory store. When it is full, the least recently used responses are "
-          "evicted."),
+          "Memory for the records of the memory store. When it is full, finished responses of the address or verified "
+          "caller that has the most are evicted, least recently used first. One response takes half of it at most."),
       one<Config>(
           "journal.sync", [](auto& c) -> auto& { return c.journal.sync; },
           choice_codec<journal::Sync>({{"always", journal::Sync::always},
@@ -419,8 +419,8 @@ Settings<Config> share_settings() {
           "limits.address.stored_bytes", [](auto& c) -> auto& { return c.limits.address.stored_bytes; },
           size_codec({0, one_tib}),
           "Bytes that the keys of these callers take in the store until they expire. At the limit new keys get 429 "
-          "caller-limit; retries are still answered. 0: three quarters of journal.max_disk or memory.max_bytes; no "
-          "limit on a server."),
+          "caller-limit; retries are still answered. 0: three quarters of journal.max_disk; no limit in memory, where "
+          "the address with the most is evicted first, and on a server."),
   };
 }
 

@@ -13,7 +13,8 @@ http::AddressSet addresses_of(const std::vector<std::string>& networks) {
   return set;
 }
 
-// So that an address whose callers nobody has checked cannot fill the store: others have a quarter of it.
+// So that an address whose callers nobody has checked cannot fill the store: others have a quarter of it. A store that
+// evicts sees to that itself.
 Limits limits_by_store(const Config& config) {
   Limits limits = config.limits;
   limits.address.tracked = limits.caller.tracked;

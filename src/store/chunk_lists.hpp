@@ -26,6 +26,22 @@ class ChunkLists {
     return found == lists_.end() || found->second.nonce != nonce ? 0 : found->second.chunks.size();
   }
 
+  // Of the list of this operation.
+  std::size_t bytes_of(const OperationId& id) const {
+    if (lists_.empty()) return 0;
+    const auto found = lists_.find(id);
+    return found == lists_.end() ? 0 : found->second.bytes;
+  }
+  // Without any overhead.
+  std::size_t data_of(const OperationId& id) const {
+    if (lists_.empty()) return 0;
+    const auto found = lists_.find(id);
+    std::size_t sum = 0;
+    if (found == lists_.end()) return sum;
+    for (const OutcomeBytes& chunk : found->second.chunks) sum += chunk->size();
+    return sum;
+  }
+
   // The owner's next chunk, at most count(). One that is there already is not added again.
   void append(const Op& op) {
     List& list = lists_[op.id];

@@ -39,6 +39,7 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "core/decision.hpp"
+#include "core/operation.hpp"
 #include "core/record.hpp"
 #include "store/report.hpp"
 
@@ -83,6 +84,8 @@ struct Op {
   // credential.
   std::string_view tenant{};
   std::string_view route{};
+  // claim: whose record it is, for a store that evicts: a proven caller, or an address.
+  TenantTag holder{};
 
   // lookup, read: a request waits for its end or next chunk. A store that can notify other gateways notes it.
   Waits waits = Waits::no;
@@ -138,6 +141,22 @@ inline void answer_failed(Op& op, StoreFault fault, std::string_view why) {
   op.error = why;
 }
 
+// A store without room has removed what had not expired yet.
+struct Evicted {
+  enum class Left : std::uint8_t {
+    nothing,
+    record,  // without the beginning of a response whose end is unknown
+  };
+
+  const OperationId& id;
+  TenantTag holder;         // of the claim
+  std::string_view tenant;  //
+  std::size_t bytes;        // of the response: its outcome and chunks
+  Time expires_at;
+  Time now;  // by the store's clock
+  Left left;
+};
+
 enum class Durable : std::uint8_t { no, yes };
 enum class Shared : std::uint8_t { no, yes };
 
@@ -146,6 +165,7 @@ struct Traits {
   Shared shared = Shared::no;     // other gateways use it too: leases are needed, and its clock decides
   // The caller's thread executes its own op: for stores that never block.
   bool inline_execution = false;
+  bool evicts = false;  // records, when it has no room (Op::holder, tell_evictions())
 };
 
 class Exclusive;
@@ -168,6 +188,9 @@ class Store {
   // `told` is called on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A
   // store that is not shared never notifies.
   virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
+  // A store that evicts says what: `told` is called on any thread, and must not call the store. Call this once, before
+  // the first batch.
+  virtual void tell_evictions(std::function<void(const Evicted&)> /*told*/) {}
   virtual Traits traits() const = 0;
   // Thread-safe. True: nothing can be written until a restart, so retrying is pointless.
   virtual bool failed_for_good() const { return false; }

@@ -8,7 +8,7 @@ import socket
 import threading
 import unittest
 
-from harness import EndToEnd
+from harness import STORE, EndToEnd
 from wire import DEADLINE, Client, Stream, created, request_bytes, wait_until
 
 
@@ -146,7 +146,9 @@ class Addresses(EndToEnd):
         honest, attacker = self.client(gateway, "127.0.0.2"), self.client(gateway)
         self.assertEqual(honest.ask("POST", "/", [caller("honest")], b"x", "before").status, 201)
         statuses, (credentials, key) = self.invent(attacker, 5000)
-        self.assertEqual((set(statuses), statuses[429]), ({404, 429}, 10), statuses)
+        # In memory the address with the most is evicted instead, and nobody else notices.
+        evicts = STORE == "memory:"
+        self.assertEqual((set(statuses), statuses[429]), ({404}, 0) if evicts else ({404, 429}, 10), statuses)
         # A retry is never one too many.
         self.assertEqual(attacker.ask("POST", "/", [credentials], b"x", key).get("Idempotency-Status"), "replayed")
         for number in range(200):
@@ -155,8 +157,11 @@ class Addresses(EndToEnd):
             answer = honest.ask("POST", "/", [caller("honest")], b"x", key)
             self.assertEqual(answer.get("Idempotency-Status"), "replayed")
         metrics = gateway.metrics()
-        self.assertEqual(metrics['once_caller_limit_total{limit="address_stored_bytes"}'], 10)
+        self.assertEqual(metrics['once_caller_limit_total{limit="address_stored_bytes"}'], 0 if evicts else 10)
         self.assertEqual(metrics["once_store_full_total"], 0)
+        if evicts:
+            self.assertGreater(metrics["once_store_evictions_total"], 2000)
+            return
         told = next(line for line in gateway.log_lines() if line["message"] == "caller over a limit")
         self.assertEqual((told["limit"], told["client"]), ("address_stored_bytes", "127.0.0.1"))
 

@@ -1,6 +1,8 @@
 // The memory store against the contract, and what it adds: a bound by bytes, and what gives way to it.
 #include "store/memory/memory_store.hpp"
 
+#include <cstring>
+
 #include "tests/store/contract.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
@@ -53,6 +55,16 @@ class MemoryStoreTest : public testing::Test {
   }
   Op claim(MemoryStore& store, const Claimed& who, Duration lease = std::chrono::seconds(30)) {
     return run(store, {.verb = Verb::claim, .id = who.id, .nonce = who.nonce, .terms = {.lease = lease, .ttl = ttl}});
+  }
+  Op claim_for(MemoryStore& store, const Claimed& who, char holder) {
+    Op op{.verb = Verb::claim, .id = who.id, .nonce = who.nonce, .terms = {.ttl = ttl}};
+    op.holder.fill(holder);
+    return run(store, std::move(op));
+  }
+  static Op append(MemoryStore& store, const Claimed& who, std::uint32_t chunk, std::size_t bytes) {
+    Op op{.verb = Verb::append, .id = who.id, .nonce = who.nonce, .chunk = chunk};
+    op.outcome = std::make_shared<const std::string>(bytes, 'x');
+    return run(store, std::move(op));
   }
   Op finish(MemoryStore& store, const Claimed& who, std::size_t bytes, State state = State::succeeded,
             Duration kept_for = ttl) {
@@ -198,46 +210,153 @@ TEST_F(MemoryStoreTest, an_outcome_that_does_not_fit_is_a_success_without_its_bo
   EXPECT_LE(store.stats().bytes, std::size_t{64} << 10U);
 }
 
-TEST_F(MemoryStoreTest, unknown_outcomes_go_only_when_nothing_finished_is_left) {
-  MemoryStore store(clock_, {.max_bytes = 64 << 10});
+TEST_F(MemoryStoreTest, what_prevents_a_second_execution_is_never_evicted) {
+  MemoryStore store(clock_, {.max_bytes = 64 << 10, .shared = Shared::yes});
   const Claimed unknown = somebody();
   claim(store, unknown);
   finish(store, unknown, 0, State::unknown);
+  const Claimed lapsed = somebody();
+  claim(store, lapsed);
+  clock_.advance(std::chrono::seconds(31));
   for (int i = 0; i < 1000; ++i) {
     const Claimed who = somebody();
-    claim(store, who);
+    ASSERT_EQ(claim(store, who).status, OpStatus::done);
     finish(store, who, 1000, i % 2 == 0 ? State::succeeded : State::failed);
   }
-  EXPECT_TRUE(knows(store, unknown.id));
   fill_with_claims(store, 10'000);
-  EXPECT_FALSE(knows(store, unknown.id));
+  EXPECT_EQ(claim(store, somebody()).fault, StoreFault::full);
+  EXPECT_TRUE(knows(store, unknown.id));
+  EXPECT_TRUE(knows(store, lapsed.id));
 }
 
-TEST_F(MemoryStoreTest, in_a_shared_store_lapsed_claims_give_way_last) {
-  MemoryStore store(clock_, {.max_bytes = 64 << 10, .shared = Shared::yes});
-  const std::vector<Claimed> held = fill_with_claims(store, 10'000);
-  ASSERT_EQ(claim(store, somebody()).fault, StoreFault::full);
-  clock_.advance(std::chrono::seconds(31));
-  EXPECT_EQ(claim(store, somebody()).status, OpStatus::done);
-  EXPECT_FALSE(knows(store, held.front().id));
-  EXPECT_TRUE(knows(store, held.back().id));
-}
-
-TEST_F(MemoryStoreTest, when_it_is_full_lapsed_claims_of_outside_owners_give_way_and_live_ones_do_not) {
-  MemoryStore store(clock_, {.max_bytes = 64 << 10, .shards = 1});
-  const auto claim_outside = [&](const Claimed& who) {
-    return run(store, {.verb = Verb::claim,
-                       .id = who.id,
-                       .nonce = who.nonce,
-                       .terms = {.lease = std::chrono::seconds(30), .ttl = ttl, .owner = Owner::outside}});
-  };
-  std::vector<Claimed> held;
-  for (held.push_back(somebody()); claim_outside(held.back()).status == OpStatus::done; held.push_back(somebody())) {
+// 200 keys of others, and a stranger with as many keys as it likes.
+TEST_F(MemoryStoreTest, a_holder_that_floods_the_store_evicts_its_own_answers) {
+  MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
+  std::vector<Claimed> victims;
+  for (int i = 0; i < 200; ++i) {
+    const Claimed who = victims.emplace_back(somebody());
+    ASSERT_EQ(claim_for(store, who, i % 2 == 0 ? 'a' : 'b').verdict, Verdict::execute);
+    finish(store, who, 1000);
   }
-  EXPECT_EQ(claim_outside(somebody()).fault, StoreFault::full);
-  clock_.advance(std::chrono::seconds(31));
-  EXPECT_EQ(claim_outside(somebody()).status, OpStatus::done);
-  EXPECT_FALSE(knows(store, held.front().id));
+  for (int i = 0; i < 20'000; ++i) {
+    const Claimed who = somebody();
+    ASSERT_EQ(claim_for(store, who, 'f').verdict, Verdict::execute);
+    ASSERT_EQ(finish(store, who, 1000).status, OpStatus::done);
+  }
+  int executed_again = 0;
+  for (const Claimed& who : victims) {
+    if (claim_for(store, {who.id, somebody().nonce}, 'a').verdict != Verdict::replay) ++executed_again;
+  }
+  EXPECT_EQ(executed_again, 0);
+  EXPECT_GT(store.stats().evictions, 19'000U);
+  EXPECT_EQ(store.stats().refused, 0U);
+}
+
+TEST_F(MemoryStoreTest, new_keys_of_a_light_holder_displace_the_heaviest) {
+  MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
+  for (int i = 0; i < 2000; ++i) {
+    const Claimed who = somebody();
+    claim_for(store, who, 'f');
+    finish(store, who, 1000);
+  }
+  std::vector<Claimed> late;
+  for (int i = 0; i < 200; ++i) {
+    const Claimed who = late.emplace_back(somebody());
+    ASSERT_EQ(claim_for(store, who, 'a').verdict, Verdict::execute);
+    ASSERT_EQ(finish(store, who, 1000).status, OpStatus::done);
+  }
+  for (const Claimed& who : late) EXPECT_EQ(claim_for(store, {who.id, Nonce{{9}}}, 'a').verdict, Verdict::replay);
+}
+
+// Streams under way cannot be evicted, so they are not recorded rather than that others lose their answers.
+TEST_F(MemoryStoreTest, streams_under_way_take_half_of_the_store_and_nothing_of_lighter_holders) {
+  MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
+  std::vector<Claimed> victims;
+  for (int i = 0; i < 300; ++i) {
+    const Claimed who = victims.emplace_back(somebody());
+    claim_for(store, who, static_cast<char>('a' + i % 10));
+    finish(store, who, 1000);
+  }
+  std::size_t recorded = 0;
+  for (int i = 0; i < 100; ++i) {
+    const Claimed who = somebody();
+    ASSERT_EQ(claim_for(store, who, 'f').verdict, Verdict::execute);
+    for (std::uint32_t chunk = 0; append(store, who, chunk, 16'000).status == OpStatus::done; ++chunk)
+      recorded += 16'000;
+  }
+  EXPECT_GT(recorded, std::size_t{400'000});
+  EXPECT_LT(recorded, std::size_t{1} << 19U);
+  for (const Claimed& who : victims) EXPECT_TRUE(knows(store, who.id));
+}
+
+TEST_F(MemoryStoreTest, a_stream_is_as_long_as_half_of_the_store) {
+  MemoryStore store(clock_);  // 256 MiB in 64 shards
+  const Claimed who = somebody();
+  claim(store, who);
+  constexpr std::size_t piece = std::size_t{64} << 10U;
+  for (std::uint32_t chunk = 0; chunk < 256; ++chunk) {
+    ASSERT_EQ(append(store, who, chunk, piece).status, OpStatus::done) << chunk;
+  }
+  EXPECT_GT(store.stats().bytes, std::size_t{16} << 20U);
+  EXPECT_EQ(run(store, {.verb = Verb::release, .id = who.id, .nonce = who.nonce}).status, OpStatus::done);
+  EXPECT_EQ(store.stats().bytes, 0U);
+}
+
+TEST_F(MemoryStoreTest, the_beginning_of_an_unknown_response_goes_and_its_record_stays) {
+  MemoryStore store(clock_, {.max_bytes = 64 << 10});
+  const Claimed cut = somebody();
+  claim(store, cut);
+  append(store, cut, 0, 5000);
+  finish(store, cut, 0, State::unknown);
+  ASSERT_EQ(run(store, {.verb = Verb::read, .id = cut.id}).chunks.size(), 1U);
+  for (int i = 0; i < 100; ++i) {
+    const Claimed who = somebody();
+    claim(store, who);
+    finish(store, who, 1000);
+  }
+  const Op seen = run(store, {.verb = Verb::read, .id = cut.id});
+  ASSERT_TRUE(seen.record);
+  EXPECT_EQ(seen.record->state, State::unknown);
+  EXPECT_TRUE(seen.chunks.empty());
+}
+
+TEST_F(MemoryStoreTest, it_says_what_it_evicts) {
+  MemoryStore store(clock_, {.max_bytes = 64 << 10});
+  std::vector<OperationId> gone;
+  std::size_t bytes = 0;
+  store.tell_evictions([&](const Evicted& evicted) {
+    gone.push_back(evicted.id);
+    bytes += evicted.bytes;
+    EXPECT_EQ(evicted.holder[0], 'a');
+    EXPECT_EQ(evicted.expires_at, clock_.now() + ttl);
+  });
+  for (int i = 0; i < 100; ++i) {
+    const Claimed who = somebody();
+    claim_for(store, who, 'a');
+    finish(store, who, 1000);
+  }
+  EXPECT_EQ(gone.size(), store.stats().evictions);
+  EXPECT_EQ(bytes, gone.size() * 1000);
+  for (const OperationId& id : gone) EXPECT_FALSE(knows(store, id));
+}
+
+TEST_F(MemoryStoreTest, a_million_appends_of_one_holder) {
+  MemoryStore store(clock_);
+  const OutcomeBytes outcome = std::make_shared<const std::string>(200, 'x');
+  Claimed who = somebody();
+  for (std::uint32_t i = 0; i < 1'000'000; ++i) {
+    std::memcpy(who.id.bytes.data(), &i, sizeof i);
+    std::memcpy(who.id.bytes.data() + sizeof i, &i, sizeof i);
+    Op op = claim_for(store, who, 'a');
+    ASSERT_EQ(op.verdict, Verdict::execute);
+    op.verb = Verb::finish;
+    op.outcome = outcome;
+    ASSERT_EQ(run(store, std::move(op)).status, OpStatus::done);
+  }
+  const MemoryStats stats = store.stats();
+  EXPECT_EQ(stats.records + stats.evictions, 1'000'000U);
+  EXPECT_GT(stats.evictions, 0U);
+  EXPECT_EQ(stats.refused + stats.bodies_dropped, 0U);
 }
 
 TEST_F(MemoryStoreTest, leases_do_not_lapse_in_a_store_of_one_process) {

@@ -1,6 +1,9 @@
 #include "store/memory/labels.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/route_label.hpp"
 
 namespace once::memory {
 
@@ -16,20 +19,24 @@ std::size_t cost_of(std::string_view request) {
   return request.empty() ? 0 : request.size() + overhead;
 }
 
-Labels::Key Labels::key_of(std::string_view tenant, std::string_view route) {
-  wanted_.assign(tenant).append(route);
-  return {.text = wanted_, .tenant_size = tenant.size()};
+bool Labels::is_bare(const Op& claim) {
+  return claim.holder == TenantTag{} && claim.tenant.empty() && parts_of(claim.route).route.empty();
 }
 
-std::size_t Labels::cost(std::string_view tenant, std::string_view route) {
-  if (tenant.empty() && route.empty()) return 0;
-  const Key key = key_of(tenant, route);
-  return index_.contains(key) ? 0 : size_of(key.text.size());
+Labels::Key Labels::key_of(const Op& claim) {
+  wanted_.assign(claim.holder.data(), claim.holder.size()).append(claim.tenant).append(parts_of(claim.route).route);
+  return {.text = wanted_, .tenant_size = claim.tenant.size()};
 }
 
-std::uint32_t Labels::take(std::string_view tenant, std::string_view route) {
-  if (tenant.empty() && route.empty()) return 0;
-  const Key key = key_of(tenant, route);
+std::size_t Labels::cost(const Op& claim) {
+  if (is_bare(claim)) return 0;
+  const Key key = key_of(claim);
+  return index_.contains(key) ? 0 : size_of(key.text.size()) + Holders::bytes_of_holder;
+}
+
+std::uint32_t Labels::take(const Op& claim) {
+  if (is_bare(claim)) return 0;
+  const Key key = key_of(claim);
   if (const auto known = index_.find(key); known != index_.end()) {
     ++entries_[known->second - 1].owners;
     return known->second;
@@ -43,9 +50,13 @@ std::uint32_t Labels::take(std::string_view tenant, std::string_view route) {
     free_.pop_back();
   }
   Entry& entry = entries_[label - 1];
-  entry = {.text = std::string(key.text), .tenant_size = key.tenant_size, .owners = 1};
+  entry = {.text = std::string(key.text),
+           .tenant_size = key.tenant_size,
+           .owners = 1,
+           .holder = holders_.take(claim.holder)};
   index_.emplace(Key{.text = entry.text, .tenant_size = entry.tenant_size}, label);
   bytes_ += size_of(entry.text.size());
+  holders_.add(*entry.holder, size_of(entry.text.size()));
   return label;
 }
 
@@ -54,15 +65,24 @@ void Labels::give_back(std::uint32_t label) {
   Entry& entry = entries_[label - 1];
   if (--entry.owners > 0) return;
   index_.erase(Key{.text = entry.text, .tenant_size = entry.tenant_size});
-  bytes_ -= size_of(entry.text.size());
+  const std::size_t size = size_of(entry.text.size());
+  bytes_ -= size;
+  holders_.add(*entry.holder, -size);
+  holders_.give_back(tag_of(label));
   entry = Entry();
   free_.push_back(label);
+}
+
+TenantTag Labels::tag_of(std::uint32_t label) const {
+  TenantTag tag{};
+  if (label != 0) std::copy_n(entries_[label - 1].text.begin(), tag.size(), tag.begin());
+  return tag;
 }
 
 Labels::Pair Labels::of(std::uint32_t label) const {
   if (label == 0) return {};
   const Entry& entry = entries_[label - 1];
-  const std::string_view text = entry.text;
+  const std::string_view text = std::string_view(entry.text).substr(TenantTag().size());
   return {.tenant = text.substr(0, entry.tenant_size), .route = text.substr(entry.tenant_size)};
 }
 

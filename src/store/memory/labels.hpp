@@ -1,5 +1,5 @@
-// Tenant and route of records. Each pair is stored once: what is of one request (core/route_label.hpp) is kept by its
-// record, as RequestText. Not thread-safe.
+// Holder, tenant and route of records. Each combination is stored once: what is of one request (core/route_label.hpp) is
+// kept by its record, as RequestText. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/layers.hpp"
+#include "store/memory/holders.hpp"
+#include "store/store.hpp"
 
 namespace once::memory {
 
@@ -24,8 +25,10 @@ std::size_t cost_of(std::string_view request);
 
 class Labels {
  public:
-  // 0: both are empty. Reference-counted: give each one back once.
-  std::uint32_t take(std::string_view tenant, std::string_view route);
+  explicit Labels(Holders& holders) : holders_(holders) {}
+
+  // Of a claim. 0: it has none. Reference-counted: give each one back once.
+  std::uint32_t take(const Op& claim);
   void give_back(std::uint32_t label);
 
   struct Pair {
@@ -33,16 +36,19 @@ class Labels {
     std::string_view route;
   };
   Pair of(std::uint32_t label) const;
+  TenantTag tag_of(std::uint32_t label) const;
+  Holder& holder_of(std::uint32_t label) { return label == 0 ? holders_.nobody() : *entries_[label - 1].holder; }
 
   std::size_t bytes() const { return bytes_; }
-  // What take() would add to bytes().
-  std::size_t cost(std::string_view tenant, std::string_view route);
+  // The most that take() would add, to bytes() or to the holders.
+  std::size_t cost(const Op& claim);
 
  private:
   struct Entry {
-    std::string text;  // tenant, then route
+    std::string text;  // the holder's tag, tenant, route
     std::size_t tenant_size = 0;
     std::size_t owners = 0;
+    std::shared_ptr<Holder> holder{};
   };
 
   // With the length of the tenant, so that ("ab", "c") and ("a", "bc") differ.
@@ -55,8 +61,10 @@ class Labels {
     std::size_t operator()(const Key& key) const { return std::hash<std::string_view>()(key.text) ^ key.tenant_size; }
   };
   static std::size_t size_of(std::size_t text) { return sizeof(Entry) + sizeof(Key) + 64 + text; }
-  Key key_of(std::string_view tenant, std::string_view route);
+  static bool is_bare(const Op& claim);
+  Key key_of(const Op& claim);
 
+  Holders& holders_;
   std::deque<Entry> entries_;  // label - 1
   std::vector<std::uint32_t> free_;
   std::unordered_map<Key, std::uint32_t, Hash> index_;  // views of entries

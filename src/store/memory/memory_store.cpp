@@ -10,12 +10,12 @@ namespace once::memory {
 
 namespace {
 
-constexpr std::size_t least_shard_bytes = std::size_t{4} << 20U;
+constexpr std::size_t bytes_per_shard = std::size_t{4} << 20U;
 
 std::size_t shard_count(const MemoryLimits& limits) {
   ONCE_ASSERT(std::has_single_bit(limits.shards));
   std::size_t shards = limits.shards;
-  while (shards > 1 && limits.max_bytes / shards < least_shard_bytes) shards /= 2;
+  while (shards > 1 && limits.max_bytes / shards < bytes_per_shard) shards /= 2;
   return shards;
 }
 
@@ -29,19 +29,18 @@ Fence fence_before(Time now) {
 }  // namespace
 
 MemoryStore::MemoryStore(const Clock& clock, const MemoryLimits& limits)
-    : clock_(clock), shared_(limits.shared), max_bytes_(limits.max_bytes) {
+    : clock_(clock), shared_(limits.shared), budget_(limits.max_bytes) {
   const std::size_t shards = shard_count(limits);
   shards_.reserve(shards);
   for (std::size_t i = 0; i < shards; ++i) {
-    shards_.push_back(
-        std::make_unique<MemoryShard>(limits.max_bytes / shards, limits.shared, fence_before(clock.now())));
+    shards_.push_back(std::make_unique<MemoryShard>(budget_, holders_, limits.shared, fence_before(clock.now())));
   }
 }
 
 MemoryStore::~MemoryStore() = default;
 
 Traits MemoryStore::traits() const {
-  return {.durable = Durable::no, .shared = shared_, .inline_execution = true};
+  return {.durable = Durable::no, .shared = shared_, .inline_execution = true, .evicts = true};
 }
 
 MemoryShard& MemoryStore::shard_of(const OperationId& id) {
@@ -53,7 +52,28 @@ MemoryShard& MemoryStore::shard_of(const OperationId& id) {
 
 void MemoryStore::execute(std::span<Op* const> batch) {
   const Time now = clock_.now();
-  for (Op* op : batch) shard_of(op->id).execute(*op, now);
+  for (Op* op : batch) execute(*op, now);
+}
+
+// Nobody loses answers to a holder that has more. Within an eighth, as holders are told apart no more closely.
+bool MemoryStore::may_displace(const Holder& heaviest, const Holder* holder, std::size_t as_heavy_as) {
+  return &heaviest == holder || heaviest.bytes() >= as_heavy_as - as_heavy_as / 8;
+}
+
+void MemoryStore::execute(Op& op, Time now) {
+  MemoryShard& shard = shard_of(op.id);
+  MemoryShard::Grant grant;
+  while (const auto need = shard.execute(op, now, grant)) {
+    grant = {.bytes = need->bytes, .is_last = false};
+    while (!grant.is_last && !budget_.try_take(need->bytes)) {
+      const std::shared_ptr<Holder> heaviest = holders_.heaviest();
+      if (heaviest == nullptr || !may_displace(*heaviest, need->holder, need->as_heavy_as)) {
+        grant = {.bytes = 0, .is_last = true};
+      } else if (const auto id = heaviest->oldest()) {
+        shard_of(*id).evict(*id, now, told_);
+      }
+    }
+  }
 }
 
 std::size_t MemoryStore::sweep(std::size_t limit) {
@@ -72,20 +92,21 @@ std::size_t MemoryStore::sweep(std::size_t limit) {
 MemoryStats MemoryStore::stats() const {
   MemoryStats total;
   for (const auto& shard : shards_) shard->add_to(total);
+  total.bytes = budget_.used();
   return total;
 }
 
 StoreReport MemoryStore::report() const {
   const MemoryStats seen = stats();
   StoreReport out;
-  out.gauge("once_store_bytes_limit", "Limit of memory for records.", max_bytes_);
+  out.gauge("once_store_bytes_limit", "Limit of memory for records.", budget_.most());
   out.gauge("once_store_records", "Records held.", seen.records);
   out.gauge("once_store_bytes", "Memory used by records.", seen.bytes);
   out.counter("once_store_evictions_total", "Records evicted before they expired because the store was full.",
               seen.evictions);
   out.counter("once_store_bodies_dropped_total", "Responses too large for the store.", seen.bodies_dropped);
   out.counter("once_store_expired_total", "Expired records removed.", seen.expired);
-  out.limits = {{.setting = "memory.max_bytes", .used = seen.bytes, .limit = max_bytes_}};
+  out.limits = {{.setting = "memory.max_bytes", .used = seen.bytes, .limit = budget_.most()}};
   return out;
 }
 

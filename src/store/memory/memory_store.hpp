@@ -1,25 +1,29 @@
-// The memory store: fast, bounded, and lost when the process ends. A sharded map: each shard has a mutex, a slab of
-// records and its own byte limit.
+// The memory store: fast, bounded, and lost when the process ends. A sharded map: each shard has a mutex and a slab of
+// records. The bytes of all shards are counted together.
 //
-// A full shard evicts in this order:
+// A full store evicts in this order:
 // 1. expired records, as far as a short scan finds them;
-// 2. succeeded and failed ones, least recently claimed or finished first. A later retry executes again: the limit must
-//    be large enough for the keys of one TTL, and `evictions` counts when it was not;
-// 3. unknown and lapsed ones, oldest first. A later retry executes a second time, so they are evicted only when no
-//    finished ones are left.
-// Live claims are never evicted. If only live claims are left, a claim is refused as `full` and nothing changes. A
-// finish is never refused: an outcome that does not fit, or would evict more than half of a shard, is recorded as
-// succeeded without its body, so that a retry is answered and not executed.
+// 2. succeeded and failed ones of the holder that has the most (Op::holder), least recently claimed or finished first,
+//    so that a holder that floods the store loses its own answers. A later retry executes again: the limit must be
+//    large enough for the keys of one TTL, and `evictions` counts when it was not. The beginning of a response whose
+//    end is unknown is evicted like an answer, and its record stays.
+// Records that are started or unknown are never evicted. If there is nothing else left, a claim is refused as `full`
+// and nothing changes. A finish is never refused: an outcome that does not fit, or is larger than half of the store, is
+// recorded as succeeded without its body, so that a retry is answered and not executed. An outcome or a chunk does not
+// push out those of lighter holders, and chunks of responses that are under way take half of the store at most.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "store/memory/budget.hpp"
+#include "store/memory/holders.hpp"
 #include "store/search.hpp"
 #include "store/store.hpp"
 
@@ -27,7 +31,7 @@ namespace once::memory {
 
 struct MemoryLimits {
   std::size_t max_bytes = std::size_t{256} << 20U;  // records, outcomes and overhead
-  // A power of two. Fewer are made when max_bytes is small, so that each has room for a few large outcomes (4 MiB).
+  // A power of two. Fewer are made when max_bytes is small, because each takes some memory that is not counted.
   std::size_t shards = 64;
   // no: the process owns its claims, and their leases never lapse, unless the terms say that the owner is outside the
   // process.
@@ -53,6 +57,7 @@ class MemoryStore final : public Store, public Search {
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override;
+  void tell_evictions(std::function<void(const Evicted&)> told) override { told_ = std::move(told); }
   Search* search() override { return this; }
 
   Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
@@ -68,10 +73,15 @@ class MemoryStore final : public Store, public Search {
 
  private:
   MemoryShard& shard_of(const OperationId& id);
+  void execute(Op& op, Time now);
+  // Whether a record of this one may be evicted for a holder with so many bytes.
+  static bool may_displace(const Holder& heaviest, const Holder* holder, std::size_t as_heavy_as);
 
   const Clock& clock_;
   const Shared shared_;
-  const std::size_t max_bytes_;
+  Budget budget_;
+  Holders holders_{budget_};
+  std::function<void(const Evicted&)> told_;
   std::vector<std::unique_ptr<MemoryShard>> shards_;
   std::atomic<std::size_t> next_sweep_{0};
 };

@@ -17,7 +17,6 @@ constexpr StoreType memory_type = {
     .settings = {"memory"},
     .place = StorePlace::none,
     .open = open_memory,
-    .capacity = [](const StoreSettings& settings) { return settings.memory.max_bytes; },
 };
 
 }  // namespace once::memory

@@ -15,7 +15,6 @@ namespace {
 constexpr std::size_t looked_at_per_claim = 2;
 // Not on every claim: neighbours in the slab are cheap to look at together, and a cache miss each one by one.
 constexpr std::uint64_t claims_per_look = 16;
-constexpr std::size_t cache_line = 64;
 constexpr std::size_t looked_at_when_full = 8;
 
 // When there is something to do about it.
@@ -25,25 +24,36 @@ Time ages_at(const Record& record) {
 
 }  // namespace
 
-void MemoryShard::execute(Op& op, Time now) {
+std::optional<MemoryShard::Need> MemoryShard::execute(Op& op, Time now, Grant grant) {
   op.now = now;
   op.status = OpStatus::done;
   op.record.reset();
   op.chunks.clear();
   op.error.clear();
   const std::scoped_lock lock(mutex_);
+  need_.reset();
+  grant_ = grant;
+  budgeted_ += grant.bytes;
   switch (op.verb) {
-    case Verb::claim: return claim(op, now);
-    case Verb::renew: return renew_lease(op, now);
+    case Verb::claim: claim(op, now); break;
+    case Verb::renew: renew_lease(op, now); break;
     case Verb::finish:
-    case Verb::resolve: return finish_claim(op, now);
-    case Verb::release: return release_claim(op, now);
-    case Verb::forget: return forget_record(op, now);
+    case Verb::resolve: finish_claim(op, now); break;
+    case Verb::release: release_claim(op, now); break;
+    case Verb::forget: forget_record(op, now); break;
     case Verb::lookup:
-    case Verb::read: return lookup(op, now);
-    case Verb::append: return append_chunk(op, now);
+    case Verb::read: lookup(op, now); break;
+    case Verb::append: append_chunk(op, now); break;
   }
-  ONCE_ASSERT(false);
+  settle_budget();
+  return need_;
+}
+
+void MemoryShard::settle_budget() {
+  const std::size_t used = bytes();
+  if (used == budgeted_) return;
+  budget_.add(used - budgeted_);
+  budgeted_ = used;
 }
 
 void MemoryShard::claim(Op& op, Time now) {
@@ -63,24 +73,28 @@ void MemoryShard::claim(Op& op, Time now) {
   }
   if (op.verdict != Verdict::execute) {
     ONCE_ASSERT(node != nullptr);
-    if (op.verdict == Verdict::replay || op.verdict == Verdict::not_kept) file(*node);
+    if (op.verdict == Verdict::replay || op.verdict == Verdict::not_kept) {
+      holders_.link_again(holder_of(*node), *node, Holders::End::newest);
+    }
     op.record = node->record;
     return;
   }
   if (node == nullptr) {
-    const auto [route, request] = parts_of(op.route);
-    const std::size_t labels = labels_.cost(op.tenant, route) + cost_of(request);
-    if (!make_room(RecordTable::node_bytes + labels, nullptr, now)) {
+    const std::size_t labels = labels_.cost(op) + cost_of(parts_of(op.route).request);
+    const Room room = take_room({.bytes = RecordTable::node_bytes + labels}, now);
+    if (room == Room::later) return;
+    if (room == Room::no) {
       ++stats_.refused;
-      return answer_failed(op, StoreFault::full, "memory store full: every record is a live claim");
+      return answer_failed(op, StoreFault::full, "memory store full: every record is a live claim or unknown");
     }
-    node = &table_.add(op.id);
+    node = &add(op);
+  } else {
+    relabel(*node, op);
   }
   Record record = claimed(previous, op.fingerprint, op.nonce, op.terms, now);
   record.fence = Fence{++last_fence_};
   if (never_lapses(op)) record.lease_until = Time::max();
   op.record = record;
-  set_labels(*node, op.tenant, op.route);
   write(*node, std::move(record));
 }
 
@@ -91,7 +105,6 @@ void MemoryShard::renew_lease(Op& op, Time now) {
     return;
   }
   if (never_lapses(op)) node->record.lease_until = Time::max();
-  file(*node);
 }
 
 void MemoryShard::finish_claim(Op& op, Time now) {
@@ -110,7 +123,10 @@ void MemoryShard::finish_claim(Op& op, Time now) {
   if (written == Written::yes) {
     const std::size_t before = RecordTable::outcome_bytes(node->record.outcome);
     const std::size_t after = RecordTable::outcome_bytes(record.outcome);
-    if (after > before && !make_room(after - before, node, now)) {
+    Room room = Room::yes;
+    if (after > before) room = take_room(need_for(after - before, *node), now);
+    if (room == Room::later) return;
+    if (room == Room::no) {
       if (resolves) return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
       record.outcome = nullptr;
       record.body_kept = BodyKept::no;
@@ -159,10 +175,15 @@ void MemoryShard::append_chunk(Op& op, Time now) {
   if (op.chunk > chunks_.count(op.id, op.nonce)) {
     return answer_failed(op, StoreFault::no_chunks, "an earlier chunk of the response is missing");
   }
-  if (!make_room(ChunkLists::cost(op.outcome) + ChunkLists::list_overhead, node, now)) {
-    return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
-  }
+  const std::size_t more = ChunkLists::cost(op.outcome) + ChunkLists::list_overhead;
+  Room room = Room::no;
+  if (budget_.has_room_for_chunks(more)) room = take_room(need_for(more, *node), now);
+  if (room == Room::later) return;
+  if (room == Room::no) return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
+  const std::size_t before = chunks_.bytes();
   chunks_.append(op);
+  budget_.add_running(chunks_.bytes() - before);
+  holders_.add(holder_of(*node), chunks_.bytes() - before);
 }
 
 MemoryShard::Node* MemoryShard::find(const OperationId& id, Time now) {
@@ -184,79 +205,151 @@ bool MemoryShard::age_or_forget(Node& node, Time now) {
   return true;
 }
 
-void MemoryShard::write(Node& node, Record&& record) {
-  table_.write(node, std::move(record));
-  chunks_.record_changed(node.id, &node.record);
-  nothing_ages_before_ = std::min(nothing_ages_before_, ages_at(node.record));
-  earliest_looked_at_ = std::min(earliest_looked_at_, ages_at(node.record));
-  file(node);
+MemoryShard::Node& MemoryShard::add(const Op& claim) {
+  Node& node = table_.add(claim.id);
+  node.record.state = State::started;
+  node.label = labels_.take(claim);
+  holders_.add(holder_of(node), RecordTable::node_bytes);
+  set_details(node, request_text(parts_of(claim.route).request));
+  return node;
 }
 
-void MemoryShard::set_labels(Node& node, std::string_view tenant, std::string_view route_label) {
-  const auto [route, request] = parts_of(route_label);
-  const std::uint32_t label = labels_.take(tenant, route);
+// Another caller, or another address, may claim what was not executed before.
+void MemoryShard::relabel(Node& node, const Op& claim) {
+  set_details(node, request_text(parts_of(claim.route).request));
+  const std::uint32_t label = labels_.take(claim);
+  if (label == node.label) {
+    labels_.give_back(label);
+    return;
+  }
+  const bool linked = is_evictable(node);
+  const std::size_t size = RecordTable::node_bytes + RecordTable::outcome_bytes(node.record.outcome) +
+                           chunks_.bytes_of(node.id) + details_of(node);
+  if (linked) holders_.unlink(holder_of(node), node);
+  holders_.add(holder_of(node), -size);
   labels_.give_back(std::exchange(node.label, label));
-  if (node.details != nullptr) details_bytes_ -= cost_of(node.details.get());
-  node.details = request_text(request);
-  details_bytes_ += cost_of(request);
+  holders_.add(holder_of(node), size);
+  if (linked) holders_.link(holder_of(node), node, Holders::End::newest);
+}
+
+void MemoryShard::write(Node& node, Record&& record) {
+  const bool was_linked = is_evictable(node);
+  const std::size_t running_before = running_bytes(node);
+  const std::size_t before = table_.bytes() + chunks_.bytes();
+  table_.write(node, std::move(record));
+  chunks_.record_changed(node.id, &node.record);
+  const std::size_t after = table_.bytes() + chunks_.bytes();
+  if (after != before) holders_.add(holder_of(node), after - before);
+  if (const std::size_t running = running_bytes(node); running != running_before) {
+    budget_.add_running(running - running_before);
+  }
+  nothing_ages_before_ = std::min(nothing_ages_before_, ages_at(node.record));
+  earliest_looked_at_ = std::min(earliest_looked_at_, ages_at(node.record));
+  link_as_it_is(node, was_linked);
+}
+
+void MemoryShard::set_details(Node& node, RequestText details) {
+  const std::size_t before = details_of(node);
+  node.details = std::move(details);
+  details_bytes_ += details_of(node) - before;
+  holders_.add(holder_of(node), details_of(node) - before);
 }
 
 void MemoryShard::remove(Node& node) {
-  set_labels(node, {}, {});
+  set_details(node, nullptr);
+  if (is_evictable(node)) holders_.unlink(holder_of(node), node);
+  if (const std::size_t running = running_bytes(node); running > 0) budget_.add_running(-running);
+  const std::size_t before = table_.bytes() + chunks_.bytes();
   chunks_.record_changed(node.id, nullptr);
   table_.remove(node);
+  holders_.add(holder_of(node), table_.bytes() + chunks_.bytes() - before);
+  labels_.give_back(std::exchange(node.label, 0));
 }
 
-void MemoryShard::file(Node& node) {
+std::size_t MemoryShard::running_bytes(const Node& node) const {
+  return node.record.state == State::started ? chunks_.bytes_of(node.id) : 0;
+}
+
+// A record without an outcome prevents a second execution. Of an unknown one only the response's beginning can go.
+bool MemoryShard::is_evictable(const Node& node) const {
   switch (node.record.state) {
-    case State::started: return (node.record.lease_until == Time::max() ? claims_ : leased_).take(node);
+    case State::started: return false;
+    case State::unknown: return chunks_.bytes_of(node.id) > 0;
     case State::succeeded:
-    case State::failed: return finished_.take(node);
-    case State::tombstone: return tombstones_.take(node);
-    case State::unknown: return unresolved_.take(node);
+    case State::failed:
+    case State::tombstone: return true;
   }
   ONCE_ASSERT(false);
 }
 
-bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
-  if (this->bytes() + bytes <= max_bytes_) return true;
+// A tombstone goes first: it has no response.
+void MemoryShard::link_as_it_is(Node& node, bool was_linked) {
+  const bool linked = is_evictable(node);
+  const auto end = node.record.state == State::tombstone ? Holders::End::oldest : Holders::End::newest;
+  if (linked && was_linked) {
+    holders_.link_again(holder_of(node), node, end);
+  } else if (linked) {
+    holders_.link(holder_of(node), node, end);
+  } else if (was_linked) {
+    holders_.unlink(holder_of(node), node);
+  }
+}
+
+MemoryShard::Room MemoryShard::take_room(const Need& need, Time now) {
+  if (need.bytes <= grant_.bytes) return Room::yes;
   // One large outcome does not push out everything else, least of all to find that it does not fit even then.
-  if (bytes > max_bytes_ / 2) return false;
-  if (now >= nothing_ages_before_) look_at_some(looked_at_when_full, now);
-  while (this->bytes() + bytes > max_bytes_) {
-    Node* node = victim(keep, now);
-    if (node == nullptr) return false;
-    ++(forgotten(node->record, now) ? stats_.expired : stats_.evictions);
+  if (need.bytes > budget_.most() / 2) return Room::no;
+  const std::size_t missing = need.bytes - grant_.bytes;
+  bool taken = budget_.try_take(missing);
+  if (!taken && now >= nothing_ages_before_) {
+    look_at_some(looked_at_when_full, now);
+    const std::size_t granted = bytes() + grant_.bytes;
+    budget_.add(granted - budgeted_);
+    budgeted_ = granted;
+    taken = budget_.try_take(missing);
+  }
+  if (taken) {
+    grant_.bytes += missing;
+    budgeted_ += missing;
+    return Room::yes;
+  }
+  if (grant_.is_last) return Room::no;
+  need_ = need;
+  return Room::later;
+}
+
+bool MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& told) {
+  const std::scoped_lock lock(mutex_);
+  Node* const node = table_.find(id);
+  if (node == nullptr || !is_evictable(*node)) return false;
+  if (forgotten(node->record, now)) {
+    ++stats_.expired;
     remove(*node);
-    fetch_next_victims();
+    settle_budget();
+    return true;
   }
+  const Record& record = node->record;
+  const std::string tenant(labels_.of(node->label).tenant);
+  const std::size_t kept = record.outcome == nullptr ? 0 : record.outcome->size();
+  const Evicted evicted{.id = id,
+                        .holder = labels_.tag_of(node->label),
+                        .tenant = tenant,
+                        .bytes = kept + chunks_.data_of(id),
+                        .expires_at = record.expires_at,
+                        .now = now,
+                        .left = record.state == State::unknown ? Evicted::Left::record : Evicted::Left::nothing};
+  ++stats_.evictions;
+  if (evicted.left == Evicted::Left::record) {
+    holders_.unlink(holder_of(*node), *node);
+    const std::size_t before = chunks_.bytes();
+    chunks_.record_changed(id, nullptr);
+    holders_.add(holder_of(*node), chunks_.bytes() - before);
+  } else {
+    remove(*node);
+  }
+  settle_budget();
+  if (told) told(evicted);
   return true;
-}
-
-// Those that go next were not touched for long, and waiting for them to come from memory is most of the cost of
-// forgetting one. The next is in the cache since the last call, so what it points to can be fetched now.
-void MemoryShard::fetch_next_victims() const {
-  const Link& list = tombstones_.empty() ? finished_ : tombstones_;
-  if (list.empty()) return;
-  const auto* next = static_cast<const Node*>(list.next);
-  table_.fetch(next->id);
-  __builtin_prefetch(next->record.outcome.get());
-  if (next->next == &list) return;
-  const auto* second = reinterpret_cast<const char*>(static_cast<const Node*>(next->next));
-  for (std::size_t line = 0; line < sizeof(Node); line += cache_line) __builtin_prefetch(second + line);
-}
-
-MemoryShard::Node* MemoryShard::victim(const Node* keep, Time now) {
-  for (Link* list : {&tombstones_, &finished_, &unresolved_}) {
-    Link* oldest = list->next;
-    if (oldest == keep) oldest = oldest->next;
-    if (oldest != list) return static_cast<Node*>(oldest);
-  }
-  for (Link* link = leased_.next; link != &leased_; link = link->next) {
-    auto* node = static_cast<Node*>(link);
-    if (node->record.lease_until <= now && node != keep) return node;
-  }
-  return nullptr;
 }
 
 // Every record was looked at since the last one: what is known now holds until a record is written.
@@ -281,6 +374,7 @@ MemoryShard::Swept MemoryShard::sweep(std::size_t limit, Time now) {
   const std::uint64_t expired_before = stats_.expired;
   Swept swept{.looked = std::min(limit, nodes - hand_)};
   look_at_some(swept.looked, now);
+  settle_budget();
   swept.removed = static_cast<std::size_t>(stats_.expired - expired_before);
   swept.to_the_end = hand_ >= nodes;
   return swept;
@@ -289,7 +383,6 @@ MemoryShard::Swept MemoryShard::sweep(std::size_t limit, Time now) {
 void MemoryShard::add_to(MemoryStats& total) const {
   const std::scoped_lock lock(mutex_);
   total.records += table_.records();
-  total.bytes += bytes();
   total.evictions += stats_.evictions;
   total.expired += stats_.expired;
   total.refused += stats_.refused;

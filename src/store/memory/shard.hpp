@@ -1,12 +1,15 @@
-// One shard of the memory store: a mutex, a table of records, and lists of its nodes in the order of eviction.
+// One shard of the memory store: a mutex and a table of records. What can be evicted is listed by holder (holders.hpp).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "store/chunk_lists.hpp"
+#include "store/memory/budget.hpp"
+#include "store/memory/holders.hpp"
 #include "store/memory/labels.hpp"
 #include "store/memory/memory_store.hpp"
 #include "store/record_table.hpp"
@@ -16,10 +19,32 @@ namespace once::memory {
 
 class alignas(64) MemoryShard {
  public:
-  MemoryShard(std::size_t max_bytes, Shared shared, Fence last_fence)
-      : max_bytes_(max_bytes), shared_(shared), last_fence_(static_cast<std::uint64_t>(last_fence)) {}
+  MemoryShard(Budget& budget, Holders& holders, Shared shared, Fence last_fence)
+      : budget_(budget),
+        holders_(holders),
+        shared_(shared),
+        labels_(holders),
+        last_fence_(static_cast<std::uint64_t>(last_fence)) {}
 
-  void execute(Op& op, Time now);
+  // What an op needs before it can be executed.
+  struct Need {
+    std::size_t bytes = 0;
+    // Whose records may be evicted for it: those of this holder, and of others that have about as much. Only compared,
+    // as it may be gone by then.
+    const Holder* holder = nullptr;
+    std::size_t as_heavy_as = 0;  // zero: anybody's
+  };
+  // What was taken from the budget for an op.
+  struct Grant {
+    std::size_t bytes = 0;
+    bool is_last = false;  // no more can be evicted
+  };
+  // Nothing: the op is executed. Otherwise nothing has changed; evict, and call it again.
+  std::optional<Need> execute(Op& op, Time now, Grant grant);
+
+  // Removes the record, or the part of a response that belongs to one with an unknown outcome. False: it has changed
+  // meanwhile, and cannot be evicted.
+  bool evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& told);
 
   struct Swept {
     std::size_t looked = 0;
@@ -36,7 +61,6 @@ class alignas(64) MemoryShard {
   std::size_t visit(std::size_t at, std::size_t most, Time now, const std::function<bool(KeyInfo&&)>& take);
 
  private:
-  using Link = RecordTable::Link;
   using Node = RecordTable::Node;
 
   void claim(Op& op, Time now);
@@ -49,12 +73,19 @@ class alignas(64) MemoryShard {
 
   // Null if there is no record, or it is forgotten. Turns an expired record into a tombstone, or removes it.
   Node* find(const OperationId& id, Time now);
+  Node& add(const Op& claim);
   void write(Node& node, Record&& record);
-  void set_labels(Node& node, std::string_view tenant, std::string_view route_label);
+  void set_details(Node& node, RequestText details);
   void remove(Node& node);
+  void relabel(Node& node, const Op& claim);
+  Holder& holder_of(const Node& node) { return labels_.holder_of(node.label); }
   std::size_t bytes() const { return table_.bytes() + labels_.bytes() + details_bytes_ + chunks_.bytes(); }
-  // Moves it to the most recent end of the list for its state.
-  void file(Node& node);
+  static std::size_t details_of(const Node& node) { return node.details == nullptr ? 0 : cost_of(node.details.get()); }
+  // Chunks of a response that is under way.
+  std::size_t running_bytes(const Node& node) const;
+  // Whether it is linked at its holder.
+  bool is_evictable(const Node& node) const;
+  void link_as_it_is(Node& node, bool was_linked);
   // Whether the claim's lease lasts until the process ends.
   bool never_lapses(const Op& op) const { return shared_ == Shared::no && op.terms.owner == Owner::process; }
   // Whether a record remains.
@@ -62,24 +93,30 @@ class alignas(64) MemoryShard {
   void begin_round();
   void look_at_some(std::size_t limit, Time now);
 
-  // Whether `bytes` more fit, after evicting what may be evicted except `keep`.
-  bool make_room(std::size_t bytes, const Node* keep, Time now);
-  Node* victim(const Node* keep, Time now);
-  void fetch_next_victims() const;
+  enum class Room : std::uint8_t {
+    yes,
+    no,
+    later,  // need_ says what to evict
+  };
+  Room take_room(const Need& need, Time now);
+  Need need_for(std::size_t more, const Node& node) {
+    const Holder& holder = holder_of(node);
+    return {.bytes = more, .holder = &holder, .as_heavy_as = holder.bytes() + more};
+  }
+  void settle_budget();
 
-  const std::size_t max_bytes_;
+  Budget& budget_;
+  Holders& holders_;
   const Shared shared_;
 
   mutable std::mutex mutex_;
   RecordTable table_;
   Labels labels_;  // of its nodes
   std::size_t details_bytes_ = 0;
-  ChunkLists chunks_;     // of its nodes
-  Link claims_;           // started, for as long as the process lives
-  Link leased_;           // started, with a lease that can lapse; least recently renewed first
-  Link tombstones_;       // evicted first, because they have no response; oldest first
-  Link finished_;         // succeeded, failed; least recently used first
-  Link unresolved_;       // unknown; oldest first
+  ChunkLists chunks_;         // of its nodes
+  std::size_t budgeted_ = 0;  // of the budget; bytes(), except while an op is executed
+  std::optional<Need> need_;
+  Grant grant_;           // of the op at hand
   std::size_t hand_ = 0;  // where the sweep goes on
   std::uint64_t claims_seen_ = 0;
   Time nothing_ages_before_ = Time::max();  // no scan for expired records before this time

@@ -1,0 +1,41 @@
+// The bytes of a memory store, for all of its shards together.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/layers.hpp"
+
+namespace once::memory {
+
+class Budget {
+ public:
+  explicit Budget(std::size_t most) : most_(most) {}
+
+  std::size_t most() const { return most_; }
+  std::size_t used() const { return used_.load(std::memory_order_relaxed); }
+
+  // False: they do not fit, and nothing was taken.
+  bool try_take(std::size_t bytes) {
+    std::size_t used = used_.load(std::memory_order_relaxed);
+    while (used + bytes <= most_) {
+      if (used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  // Modulo 2^64, so that a negative number gives back.
+  void add(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
+
+  // Chunks of responses that are still under way, which cannot be evicted: at most half of all bytes.
+  bool has_room_for_chunks(std::size_t bytes) const {
+    return running_.load(std::memory_order_relaxed) + bytes <= most_ / 2;
+  }
+  void add_running(std::size_t bytes) { running_.fetch_add(bytes, std::memory_order_relaxed); }
+
+ private:
+  const std::size_t most_;
+  std::atomic<std::size_t> used_{0};
+  std::atomic<std::size_t> running_{0};
+};
+
+}  // namespace once::memory

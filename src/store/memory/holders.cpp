@@ -1,0 +1,108 @@
+#include "store/memory/holders.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace once::memory {
+
+namespace {
+
+constexpr std::size_t cache_line = 64;
+
+}  // namespace
+
+std::optional<OperationId> Holder::oldest() const {
+  const std::scoped_lock lock(mutex_);
+  if (evictable_.empty()) return std::nullopt;
+  const auto* const node = static_cast<const RecordTable::Node*>(evictable_.next);
+  // The one that goes next was not used for long: waiting for it to come from memory is most of the cost of an
+  // eviction.
+  if (node->next != &evictable_) {
+    const auto* const next = reinterpret_cast<const char*>(node->next);
+    for (std::size_t line = 0; line < sizeof(RecordTable::Node); line += cache_line) __builtin_prefetch(next + line);
+  }
+  return node->id;
+}
+
+std::shared_ptr<Holder> Holders::take(const TenantTag& tag) {
+  const std::scoped_lock lock(mutex_);
+  std::shared_ptr<Holder>& holder = by_tag_[tag];
+  if (holder == nullptr) {
+    holder = std::make_shared<Holder>();
+    holder->self_ = holder;
+    budget_.add(bytes_of_holder);
+  }
+  ++holder->owners_;
+  return holder;
+}
+
+void Holders::give_back(const TenantTag& tag) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = by_tag_.find(tag);
+  Holder& holder = *found->second;
+  if (--holder.owners_ > 0) return;
+  holder.in_class_.unlink();
+  by_tag_.erase(found);
+  budget_.add(-bytes_of_holder);
+}
+
+void Holders::add(Holder& holder, std::size_t bytes) {
+  holder.bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  place(holder);
+}
+
+void Holders::link(Holder& holder, Node& node, End end) {
+  {
+    const std::scoped_lock lock(holder.mutex_);
+    (end == End::newest ? holder.evictable_ : *holder.evictable_.next).append(node);
+    holder.evictable_count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  place(holder);
+}
+
+void Holders::link_again(Holder& holder, Node& node, End end) {
+  const std::scoped_lock lock(holder.mutex_);
+  node.unlink();
+  (end == End::newest ? holder.evictable_ : *holder.evictable_.next).append(node);
+}
+
+void Holders::unlink(Holder& holder, Node& node) {
+  {
+    const std::scoped_lock lock(holder.mutex_);
+    node.unlink();
+    holder.evictable_count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  place(holder);
+}
+
+std::size_t Holders::class_of(std::size_t bytes) {
+  constexpr unsigned steps = 3;  // bits
+  if (bytes < (1U << steps)) return 1;
+  const auto octave = static_cast<std::size_t>(std::bit_width(bytes)) - 1;
+  return (octave << steps) + ((bytes >> (octave - steps)) & ((1U << steps) - 1));
+}
+
+// Every change of a holder ends here, so the last one of several at a time places it by what all of them have left.
+void Holders::place(Holder& holder) {
+  const auto wanted = [&holder] { return holder.evictable_count_.load() == 0 ? 0 : class_of(holder.bytes_.load()); };
+  if (holder.class_.load() == wanted()) return;
+  const std::scoped_lock lock(mutex_);
+  const std::size_t now = wanted();
+  holder.class_.store(now);
+  holder.in_class_.unlink();
+  if (now == 0) return;
+  holder.in_class_.holder = &holder;
+  by_class_[now].append(holder.in_class_);
+  top_ = std::max(top_, now);
+}
+
+std::shared_ptr<Holder> Holders::heaviest() {
+  const std::scoped_lock lock(mutex_);
+  while (top_ > 0 && by_class_[top_].empty()) --top_;
+  if (top_ == 0) return nullptr;
+  Holder* const found = static_cast<Holder::InClass*>(by_class_[top_].next)->holder;
+  if (found == &nobody_) return {std::shared_ptr<void>(), found};  // lives as long as this
+  return found->self_.lock();
+}
+
+}  // namespace once::memory

@@ -1,0 +1,88 @@
+// Who the records of a memory store belong to (Op::holder): how many bytes each holder has, and which of its records
+// can be evicted, least recently used first. Shared by all shards.
+//
+// Locks, in this order: a shard's, then a holder's or the one of all holders, never both of these. A node is linked and
+// unlinked by threads that have its shard's lock, so a shard knows without looking whether its nodes are linked.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/operation.hpp"
+#include "store/memory/budget.hpp"
+#include "store/record_table.hpp"
+
+namespace once::memory {
+
+class Holder {
+ public:
+  std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // The record that it can do without most easily.
+  std::optional<OperationId> oldest() const;
+
+ private:
+  friend class Holders;
+  using Link = RecordTable::Link;
+
+  struct InClass : Link {
+    Holder* holder = nullptr;
+  };
+
+  std::atomic<std::size_t> bytes_{0};
+  mutable std::mutex mutex_;
+  Link evictable_;  // nodes
+  std::atomic<std::size_t> evictable_count_{0};
+  std::atomic<std::size_t> class_{0};  // where it is listed; 0: nowhere
+  InClass in_class_;                   // guarded by Holders::mutex_
+  std::weak_ptr<Holder> self_;         //
+  std::size_t owners_ = 0;             //
+};
+
+class Holders {
+ public:
+  using Node = RecordTable::Node;
+
+  explicit Holders(Budget& budget) : budget_(budget) {}
+
+  // What a holder takes itself. It is taken from the budget as long as there is an owner of it.
+  static constexpr std::size_t bytes_of_holder = sizeof(Holder) + 128;
+
+  // Give each one back once.
+  std::shared_ptr<Holder> take(const TenantTag& tag);
+  void give_back(const TenantTag& tag);
+  // Of records without a tag.
+  Holder& nobody() { return nobody_; }
+
+  // Modulo 2^64.
+  void add(Holder& holder, std::size_t bytes);
+
+  enum class End : std::uint8_t { newest, oldest };
+  void link(Holder& holder, Node& node, End end);
+  // Moves it.
+  void link_again(Holder& holder, Node& node, End end);
+  void unlink(Holder& holder, Node& node);
+
+  // One of those that have the most, within an eighth, and have something to evict. Null: none has.
+  std::shared_ptr<Holder> heaviest();
+
+ private:
+  // Eight for each power of two.
+  static constexpr std::size_t classes = 8 * 64;
+  static std::size_t class_of(std::size_t bytes);
+  void place(Holder& holder);
+
+  Budget& budget_;
+  Holder nobody_;
+  std::mutex mutex_;
+  std::map<TenantTag, std::shared_ptr<Holder>> by_tag_;
+  std::array<RecordTable::Link, classes> by_class_;
+  std::size_t top_ = 0;  // no class above this has a holder
+};
+
+}  // namespace once::memory
