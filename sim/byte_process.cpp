@@ -129,6 +129,8 @@ ServingSettings ByteProcess::settings() const {
   all.limits = setup.limits;
   // What a caller has stored may stay for longer than the simulation lasts, and in the end everybody gets an answer.
   if (healed_) all.limits.caller = all.limits.address = {};
+  // What is stored is always counted.
+  if (all.limits.caller.stored_bytes == 0) all.limits.caller.stored_bytes = std::size_t{1} << 40U;
   // One reader may take all the memory there is, and one body all the disk.
   if (healed_ && setup.streams.any()) all.limits.max_body_memory = Limits().max_body_memory;
   if (healed_) all.limits.max_spool = Limits().max_spool;
@@ -312,6 +314,11 @@ void ByteProcess::heal() {
   const ByteSetup& setup = parts_.setup.bytes;
   const bool has_small_limits = (setup.memory_is_short() && setup.streams.any()) || setup.large_requests();
   if (setup.limits_callers() || setup.checks_health() || has_small_limits) reload();
+}
+
+std::size_t ByteProcess::counted_for(const TenantTag& caller) {
+  GatewayShared& shared = gateway_.shared();
+  return shared.quotas->callers.stored_bytes(caller, shared.clock.running());
 }
 
 void ByteProcess::check_left_over(std::string_view when) {

@@ -38,6 +38,7 @@ class ByteProcess final : public GatewayProcess {
   void ask(const Asked& asked, std::function<void(const Answer&)> answered) override;
   void stop(const Asked& asked) override;
   Operators& operators() override { return operators_; }
+  std::size_t counted_for(const TenantTag& caller) override;
   void die() override;
   void pause(Duration length) override;
   void heal() override;

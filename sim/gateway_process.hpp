@@ -22,6 +22,9 @@ class GatewayProcess {
   // Null: it has none.
   virtual Streams* streams() { return nullptr; }
 
+  // Bytes that it counts as stored for a caller.
+  virtual std::size_t counted_for(const TenantTag& /*caller*/) { return 0; }
+
   virtual void die() = 0;
   virtual void pause(Duration length) = 0;
   virtual void heal() = 0;

@@ -127,7 +127,7 @@ void History::store_acted(const Op& op) {
   world_.note(fmt::format("store: {}", op_text(op)));
   if (op.status == OpStatus::failed) {
     // Nobody is told that it was done, but it may have been.
-    if (op.fault == StoreFault::full) return;
+    if (op.fault == StoreFault::full) return check_refused(op);
     if (op.verb == Verb::claim) {
       key.perhaps.push_back({.state = Fact::State::started,
                              .nonce = op.nonce,
@@ -246,6 +246,8 @@ void History::granted(Key& key, const Op& op) {
     told_chunks_.erase(op.nonce);
   }
   key.now = after_claim(op);
+  key.holder = op.holder;
+  key.tenant = op.tenant;
   key.now.earlier = std::move(earlier);
   key.perhaps.clear();
   if (key.before.state != Fact::State::none) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -134,6 +135,15 @@ class History {
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
 
+  // A store that evicts: never what prevents a second execution, of the heaviest holders only, and no new key is
+  // refused while there is something to evict. `told` gives it back to the quota.
+  void store_evicts() { evicts_ = true; }
+  void evicted(const Evicted& what, const std::function<void(const Evicted&)>& told);
+  // What all gateways count as stored for a caller: at least what is stored, unless one has ended.
+  void count_stored(std::function<std::size_t(const TenantTag&)> counted) { counted_ = std::move(counted); }
+  void forgets_what_it_counted() { counted_ = nullptr; }
+  void check_quotas();
+
   // Operators. What one is shown is as it is, and a list has all that there is.
   void shown(const KeyInfo& info);
   void listed(const std::vector<KeyInfo>& keys);
@@ -177,6 +187,7 @@ class History {
     void append(const OutcomeBytes& chunk);
     void drop_chunks();
     std::size_t body_bytes() const;
+    std::size_t stored_bytes() const;
     bool has_chunks() const { return state == State::started || state == State::unknown || in_chunks; }
     Time forget_at() const { return saturating_add(expires_at, remembered); }
   };
@@ -193,6 +204,8 @@ class History {
     Version safe;               // what no failover may lose
     std::vector<Version> since;
     Fence fence{};            // of the last claim
+    TenantTag holder{};       // of the last claim
+    std::string tenant{};     //
     unsigned effects = 0;     // committed since there was no record
     unsigned generation = 0;  // grows when what was recorded may be gone: forgotten, expired, lost in a failover
     std::vector<std::pair<Time, End>> ends{};  // since when each, by the world's time
@@ -224,6 +237,9 @@ class History {
     }
   };
 
+  bool is_evictable(const Fact& fact) const;
+  void check_share(const TenantTag& holder);
+  void check_refused(const Op& op);
   void granted(Key& key, const Op& op);
   void check_gone(Key& key, const Op& op);
   void check_grant(const Key& key, const Op& op, bool live);
@@ -291,6 +307,8 @@ class History {
   std::string left_out_route_;
   std::set<OperationId> left_out_;
   bool backends_commit_ = false;
+  bool evicts_ = false;
+  std::function<std::size_t(const TenantTag&)> counted_;
   std::vector<std::string> violations_;
   std::uint64_t replays_ = 0;
   std::uint64_t chunks_read_ = 0;

@@ -25,6 +25,9 @@ class WatchedStore final : public Store {
   bool answer_at_once(Op& op) override { return inner_.answer_at_once(op); }
   bool failed_for_good() const override { return inner_.failed_for_good(); }
   Traits traits() const override { return inner_.traits(); }
+  void tell_evictions(std::function<void(const Evicted&)> told) override {
+    inner_.tell_evictions([this, told = std::move(told)](const Evicted& what) { history_.evicted(what, told); });
+  }
   Search* search() override { return inner_.search(); }
 
  private:
@@ -43,6 +46,7 @@ class NetworkStore final : public Store {
     return traits;
   }
 
+  void tell_evictions(std::function<void(const Evicted&)> told) override { inner_.tell_evictions(std::move(told)); }
   // Null when it cannot be reached.
   Search* search() override;
 

@@ -131,6 +131,18 @@ Layer draw_layer(std::uint64_t seed) {
   return Draw(seed ^ 0x1a7e5).one_in(16) ? Layer::bytes : Layer::exchanges;
 }
 
+namespace {
+
+// From bits of its own, so that other runs are what they were before.
+void draw_store_room(std::uint64_t seed, Setup& setup) {
+  Draw draw(seed ^ 0xe71c'7ed0);
+  if (!draw.one_in(3)) return;
+  setup.store_bytes = draw.one_of({std::size_t{30'000}, std::size_t{100'000}});
+  setup.gateways = 1;
+}
+
+}  // namespace
+
 Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store, Layer layer) {
   Draw draw(seed ^ 0x5e70'9a11'ce55'0001);
   Setup setup{.seed = seed};
@@ -159,6 +171,7 @@ Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store, Layer layer
   setup.journal.recovery_threads = 1;
   setup.operators = maybe(draw, 12);
   if (layer == Layer::exchanges) setup.streams = draw_streams(seed);
+  if (layer == Layer::bytes && setup.store == StoreKind::shared) draw_store_room(seed, setup);
   return setup;
 }
 
@@ -195,6 +208,7 @@ std::string to_text(const Setup& setup) {
     text += store_faults(setup);
   }
   if (setup.streams > 0) text += fmt::format("streams: {}\n", setup.streams);
+  if (setup.store_is_small()) text += fmt::format("memory of the store: {} bytes\n", setup.store_bytes);
   text += fmt::format("operators: {} look at a key and act on it later\n", setup.operators);
   return text;
 }

@@ -100,6 +100,10 @@ struct Setup {
 
   unsigned streams = 0;  // keys of responses that are recorded as they stream (streams.hpp)
 
+  // Of a memory store: where it is small, records are evicted, and there is one gateway.
+  std::size_t store_bytes = std::size_t{256} << 20U;
+  bool store_is_small() const { return store_bytes < std::size_t{1} << 20U; }
+
   unsigned operators = 0;  // who look at a key and do something about it, in the whole run
 
   unsigned disk_faults = 0;  // in the whole run

@@ -149,7 +149,9 @@ Store& Simulation::make_server() {
     }
     return *redis_;
   }
-  memory_ = std::make_unique<MemoryStore>(store_clock_, MemoryLimits{.shards = 1, .shared = Shared::yes});
+  memory_ = std::make_unique<MemoryStore>(
+      store_clock_, MemoryLimits{.max_bytes = setup_.store_bytes, .shards = 1, .shared = Shared::yes});
+  history_.store_evicts();
   watched_ = std::make_unique<WatchedStore>(*memory_, history_);
   return *watched_;
 }
@@ -196,6 +198,7 @@ void Simulation::end(Gateway& gateway, JournalMachine::End how, Duration until_r
   if (!gateway.process) return;
   world_.note(how == JournalMachine::End::killed ? "gateway: killed" : "gateway: the power is gone");
   ++crashes_;
+  history_.forgets_what_it_counted();
   gateway.process->die();
   dead_.push_back(std::move(gateway.process));
   if (journal_) journal_->close(how);
@@ -427,6 +430,7 @@ void Simulation::wind_down() {
   if (setup_.layer == Layer::bytes) {
     backend_->closes_everything();
     world_.run_until(world_.now() + 2 * quiet);
+    history_.check_quotas();
   }
   for (Gateway& gateway : gateways_) {
     if (gateway.process) gateway.process->has_wound_down();
@@ -437,6 +441,11 @@ void Simulation::wind_down() {
 Report Simulation::run() {
   make_store();
   for (Gateway& gateway : gateways_) start(gateway);
+  history_.count_stored([this](const TenantTag& caller) {
+    std::size_t counted = 0;
+    for (const Gateway& gateway : gateways_) counted += gateway.process ? gateway.process->counted_for(caller) : 0;
+    return counted;
+  });
   schedule_faults();
   schedule_clients();
   schedule_operators();

@@ -82,7 +82,8 @@ bool StreamBook::may_be_lost() const {
 bool StreamBook::may_be_unrecorded(const Stream& stream) const {
   const bool large = stream.script.body.size() > setup_.bytes.streams.max_stream;
   const bool disk_may_be_full = setup_.store == StoreKind::journal && setup_.journal.max_disk < std::size_t{1} << 20U;
-  return large || setup_.bytes.memory_is_short() || disk_may_be_full || setup_.disk_faults > 0;
+  return large || setup_.store_is_small() || setup_.bytes.memory_is_short() || disk_may_be_full ||
+         setup_.disk_faults > 0;
 }
 
 void StreamBook::sent(const Message& response, std::size_t fresh, const Resume& asked_for) {

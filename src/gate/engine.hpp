@@ -104,8 +104,8 @@ class Engine {
   Random& random() { return random_; }
   TokenCache* tokens() { return tokens_ ? &*tokens_ : nullptr; }
   Usage& usage() { return usage_; }
-  CallerTable& callers() { return callers_; }
-  CallerTable& networks() { return networks_; }
+  QuotaTables& quotas() { return *quotas_; }
+  bool evicts() const { return lanes_.store().traits().evicts; }
   Metrics& metrics() { return metrics_; }
   RouteMetrics& counts(const RoutedPolicy& routed) { return *counts_[routed.index]; }
   void note_handed_out() { held_.add(); }
@@ -145,8 +145,7 @@ class Engine {
   std::vector<RouteMetrics*> counts_;  // by route, and of those that have none
   std::optional<TokenCache> tokens_;
   Usage usage_;
-  CallerTable callers_;
-  CallerTable networks_;
+  const std::shared_ptr<QuotaTables> quotas_ = std::make_shared<QuotaTables>();
   Executions executions_;
   SystemRandom random_;
   const ExchangePorts ports_;

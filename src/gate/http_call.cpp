@@ -101,8 +101,8 @@ Task<void> HttpCall::answer_keyed(const std::optional<Key>& key) {
     co_return;
   }
   if (identity.is_anonymous() && text_.request.caller.empty()) metrics.without_caller.add();
-  KeyQuota quota(engine_.callers(), engine_.networks(), limits);
-  if (limits.caller.any() && !quota.begin(tenant_.of(engine_.ids(), identity.caller()), engine_.loop().now())) {
+  KeyQuota quota(engine_.quotas(), limits, engine_.clock());
+  if (limits.caller.any() && !quota.begin(tenant_.of(engine_.ids(), identity.caller()))) {
     refuse_limit(KeyQuota::too_many_at_work);
     co_return;
   }
@@ -125,12 +125,13 @@ Task<void> HttpCall::answer_keyed(const std::optional<Key>& key) {
       co_return;
     }
   }
-  const KeyedRequest keyed = keyed_request(identity, *operation);
+  KeyedRequest keyed = keyed_request(identity, *operation);
+  keyed.quota = &quota;
   {
     const AtWork::Entry at_work(metrics.at_work, engine_.loop().now());
     co_await exchange_.run(keyed, reply_);
   }
-  quota.settle(reply_, policy.ttl, engine_.loop().now());
+  quota.settle(reply_);
   tell_reply();
 }
 
@@ -145,6 +146,7 @@ KeyedRequest HttpCall::keyed_request(const RequestIdentity& identity, const Oper
           .request_id = request_id_,
           .tenant = tenant_of(identity.caller(), engine_.ids(), tenant_),
           .route = route_.route,
+          .holder = engine_.evicts() ? identity.holder(tenant_) : TenantTag(),
           .origin = &origin_,
           .presence = this};
 }

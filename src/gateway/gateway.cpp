@@ -54,6 +54,8 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .spool = &spool_,
               .offload = &body_threads_} {
   settings_.secret = {};  // the ids keep what they need of it
+  shared_.quotas->anonymous = ids_.tenant({});
+  give_back_evicted(ports.store.store(), shared_.quotas, ports.clock);
 }
 
 Gateway::~Gateway() {

@@ -112,7 +112,7 @@ class Gateway {
   Metrics& beside() { return beside_; }
   // Of all connections, also those of services beside the gateway that tell it.
   http::FaultLog& faults() const { return faults_; }
-  std::size_t callers() const { return shared_.callers.size(); }
+  std::size_t callers() const { return shared_.quotas->callers.size(); }
   LiveStreams::Counts live_streams() const { return shared_.streams.counts(); }
   // From any thread, as are the next two.
   std::vector<StreamInfo> streams() const { return shared_.streams.snapshot(); }

@@ -18,7 +18,7 @@
 #include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/limits/address_limit.hpp"
-#include "gateway/limits/caller_limits.hpp"
+#include "gateway/limits/key_quota.hpp"
 #include "gateway/limits/reader_memory.hpp"
 #include "gateway/limits/told_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
@@ -59,8 +59,7 @@ struct GatewayShared {
   std::atomic<std::size_t> half_closed = 0;  // and do not count as connections; see Worker::client_left()
   Usage usage{};
   Executions executions{};
-  CallerTable callers{};
-  CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
+  std::shared_ptr<QuotaTables> quotas = std::make_shared<QuotaTables>();  // the store knows them
   AddressTable addresses{};
   ReaderMemory readers{usage};
   ToldOutcomes told{usage};

@@ -24,6 +24,7 @@ Task<ClaimResult> Claimant::drive(ClaimSteps steps, Op& claim, Strays strays) {
   Op* asking = steps.next(store, ports_.clock.now());
   while (asking != nullptr) {
     co_await ports_.store.run(*asking, ports_.home);
+    host_.store_answered(*asking);
     asking = steps.next(store, ports_.clock.now());
     if (asking == &claim) host_.store_failed(claim);
   }
@@ -64,6 +65,7 @@ Task<void> Claimant::end(Op& end, Duration limit, const Executions::Entry* work)
   while (pause) {
     co_await sleep_for(ports_.home, *pause);
     co_await ports_.store.run(end, ports_.home);
+    host_.store_answered(end);
     if (end.status == OpStatus::failed) host_.store_failed(end);
     pause = steps.again(ports_.store.store(), ports_.clock.running() - began);
     if (pause && end.status == OpStatus::failed) host_.retries(end);
@@ -127,6 +129,7 @@ Task<bool> Claimant::find_committed(Op& end) {
   Op seen;
   seen.id = end.id;
   co_await ports_.store.run(seen, ports_.home);
+  host_.store_answered(seen);
   if (standing_of(seen, end.nonce) != Standing::succeeded || seen.record->outcome == nullptr) co_return false;
   if (shared_) {
     // Recorded once more, which changes nothing: from now on this claim is settled.

@@ -22,6 +22,8 @@ class ClaimantHost {
   virtual void store_failed(const Op& op) = 0;
   // A failed op will be retried while its caller waits.
   virtual void retries(const Op& op) = 0;
+  // The store has answered an op of the claim, or a look at its record: for those who count what the store has.
+  virtual void store_answered(const Op& /*op*/) {}
   // Retries in the background (EndSteps) until patience_for_end() is over. While a store is down, every request leaves
   // a claim that may exist: beyond some limit these may be left to lapse. `kept_alive` is kept until then.
   virtual void end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) = 0;

@@ -106,7 +106,7 @@ std::expected<KeyedHandler::AskedAbout, Problem> KeyedHandler::asked_about(Reque
   auto operation = identity.operation(key.given, {});
   if (!operation) return std::unexpected(std::move(operation.error()));
   return AskedAbout{
-      .id = *operation, .caller = tenant_.of(shared_.ids, identity.caller()), .reader = identity.reader(tenant_)};
+      .id = *operation, .caller = tenant_.of(shared_.ids, identity.caller()), .reader = identity.holder(tenant_)};
 }
 
 bool KeyedHandler::awaits_continue(const Policy& policy) const {
@@ -147,8 +147,8 @@ Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
   const Usage::Share share = shared_.usage.begin(limits.max_in_flight);
   const auto about = co_await begin_about(request, lookup_field, path, share);
   if (!about) co_return;
-  KeyQuota quota(shared_.callers, shared_.networks, limits);
-  if (limits.caller.any() && !quota.begin(about->caller, worker_.loop().now())) {
+  KeyQuota quota(*shared_.quotas, limits, shared_.clock);
+  if (limits.caller.any() && !quota.begin(about->caller)) {
     co_await refuse_caller(request, KeyQuota::too_many_at_work);
     co_return;
   }

@@ -105,6 +105,7 @@ KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backe
           .request_id = request.id(),
           .tenant = tenant_of(identity.caller(), shared_.ids, tenant_),
           .route = request.route.route,
+          .holder = shared_.store.store().traits().evicts ? identity.holder(tenant_) : TenantTag(),
           .interim = &writer_,
           .strip_prefix = request.route.strip_prefix,
           .origin = &request.origin,
@@ -145,8 +146,8 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     co_return;
   }
   if (identity.is_anonymous()) worker_.metrics().without_caller.add();
-  KeyQuota quota(shared_.callers, shared_.networks, limits);
-  if (limits.caller.any() && !quota.begin(tenant_.of(shared_.ids, identity.caller()), worker_.loop().now())) {
+  KeyQuota quota(*shared_.quotas, limits, shared_.clock);
+  if (limits.caller.any() && !quota.begin(tenant_.of(shared_.ids, identity.caller()))) {
     co_await refuse_caller(request, KeyQuota::too_many_at_work);
     co_return;
   }
@@ -179,11 +180,12 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   std::optional<ResourceBackend> resource;
   if (write) backend = &resource.emplace(*write);
   KeyedRequest keyed = keyed_request(request, *backend, identity, identified.fingerprint);
+  keyed.quota = &quota;
   // A write to a resource ends with the whole response, so that one is not streamed.
   if (!write) keyed.streams = this;
   request_ = &request;
   begun_ = false;
-  memory_.begin(limits.max_body_memory, address ? *address : identity.reader(tenant_));
+  memory_.begin(limits.max_body_memory, address ? *address : identity.holder(tenant_));
   co_await execute(keyed, quota);
   if (begun_) {
     request.store_need.end();
@@ -201,7 +203,7 @@ Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
     const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
     co_await exchange_.run(keyed, writer_.reply());
   }
-  quota.settle(writer_.reply(), keyed.policy.ttl, worker_.loop().now());
+  quota.settle(writer_.reply());
   WriterIdle idle{*this};
   if (begun_) co_await idle;  // its reader may need the store
 }

@@ -116,7 +116,6 @@ void Reply::reset() {
   source.reset();
   streamed_length.reset();
   attempt = Attempt{};
-  recorded_bytes = 0;
   known_key = false;
   reads_store = false;
   streams = false;

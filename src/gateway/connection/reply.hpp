@@ -45,7 +45,6 @@ struct Reply {
   Duration stream_idle{};                        // with a source: the longest silence of it
   std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
   Attempt attempt{};
-  std::size_t recorded_bytes = 0;   // by this request, just now
   bool known_key = false;           // the store had the key already
   bool reads_store = false;         // the source reads from the store
   bool streams = false;             // the source is a stream that is held in memory

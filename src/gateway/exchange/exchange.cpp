@@ -69,6 +69,7 @@ void Exchange::begin(const KeyedRequest& request, Reply& reply) {
   reply_ = &reply;
   attempt_ = Attempt{};
   settled_.reset();
+  claimant_.charge_to(request.quota);
   ports_.metrics.in_flight.add();
 }
 
@@ -79,6 +80,7 @@ void Exchange::end() {
   op_.outcome.reset();
   op_.chunks.clear();
   told_.reset();
+  claimant_.charge_to(nullptr);
   ports_.metrics.in_flight.subtract();
 }
 
@@ -142,6 +144,7 @@ Task<void> Exchange::claim() {
                              .path = request_->head.path,
                              .request_id = request_->request_id});
   op_.route = label_;
+  op_.holder = request_->holder;
   op_.outcome.reset();
   claimed_ = {.asked = ports_.clock.now()};
   if (request_->life) co_await forget_past_life(claimant_, *request_->life, op_);

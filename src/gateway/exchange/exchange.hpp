@@ -46,6 +46,8 @@ struct KeyedRequest {
   std::string_view request_id;
   std::string_view tenant = {};  // for operators: see Op
   std::string_view route = {};
+  TenantTag holder = {};      // see Op
+  KeyQuota* quota = nullptr;  // who pays for what the store keeps of it; null: nobody
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it goes to the backend
   const Origin* origin = nullptr;

@@ -38,9 +38,14 @@ void ExchangeClaimant::retries(const Op& op) {
   if (op.verb == Verb::finish) ports_.metrics.record_retries.add();
 }
 
+void ExchangeClaimant::store_answered(const Op& op) {
+  if (quota_ != nullptr) quota_->answered(op);
+}
+
 // A claim that is ours is always ended: there are only as many as there were requests when the store went away.
 void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
   if (claim == Stands::perhaps && ports_.metrics.unsettled.value() >= most_unsettled) return;
+  if (claim == Stands::yes && quota_ != nullptr) quota_->ends_later(end);
   spawn(try_on(ports_, std::move(end), claim, std::move(kept_alive)));
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "gateway/exchange/exchange_ports.hpp"
+#include "gateway/limits/key_quota.hpp"
 #include "store/claimant.hpp"
 #include "store/owner_wait.hpp"
 
@@ -19,12 +20,17 @@ class ExchangeClaimant final : private ClaimantHost, public Claimant {
   ExchangeClaimant(const ExchangeClaimant&) = delete;
   ExchangeClaimant& operator=(const ExchangeClaimant&) = delete;
 
+  // Who pays for what the store keeps, from now on. Null: nobody.
+  void charge_to(KeyQuota* quota) { quota_ = quota; }
+
  private:
   void store_failed(const Op& op) override;
   void retries(const Op& op) override;
+  void store_answered(const Op& op) override;
   void end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) override;
 
   const ExchangePorts& ports_;
+  KeyQuota* quota_ = nullptr;
 };
 
 // How a request of the gateway waits.

@@ -86,7 +86,6 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
   reply_->outcome = std::move(told_);
   // The record is there when an outcome was recorded, and says until when.
   const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
-  reply_->recorded_bytes = kept ? reply_->outcome->size() : 0;
   write_response(*reply_, *response,
                  {.ending = ending,
                   .request_id = request_->request_id,

@@ -34,7 +34,7 @@ Task<void> Exchange::stop(const KeyedRequest& request, Reply& reply) {
     }
   }
   if (!decided) answers().in_flight();
-  reply.known_key = true;  // it is charged to nobody
+  reply.known_key = true;
   end();
 }
 

@@ -185,7 +185,6 @@ Task<void> Exchange::settle_stream(StreamEnd end, const Streamed& streamed) {
   } else {
     const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
     if (recorded == OpStatus::lost) count(ClaimEnd::lost);
-    reply_->recorded_bytes = static_cast<std::size_t>(streamed.recorder.body_bytes());  // what came of it stays
     cut(streamed);
   }
 }
@@ -210,8 +209,6 @@ Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed
     ports_.metrics.committed_by_backend.add();
     end_as_recorded(streamed);
   } else if (recorded == OpStatus::done) {
-    const std::uint64_t in_chunks = kept == BodyKept::in_chunks ? length : 0;
-    reply_->recorded_bytes = outcome->size() + static_cast<std::size_t>(in_chunks);
     streamed.live->end(StreamState::whole);
   } else {
     cut(streamed);
@@ -252,7 +249,6 @@ void Exchange::end_as_recorded(const Streamed& streamed) {
     cut(streamed);
     return;
   }
-  reply_->recorded_bytes = record.outcome->size();
   streamed.live->end_as_committed(counted(record.outcome));
 }
 

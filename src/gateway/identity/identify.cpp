@@ -131,16 +131,17 @@ LargeFingerprint RequestIdentity::large_fingerprint(std::optional<std::uint64_t>
 }
 
 std::optional<TenantTag> RequestIdentity::limited_address() const {
-  const bool limited = rules_.settings.limits.address.any() && !is_proven(policy_, scope_);
-  return limited ? network() : std::nullopt;
+  return rules_.settings.limits.address.any() ? unproven_address() : std::nullopt;
 }
 
-TenantTag RequestIdentity::reader(TenantMemo& memo) const {
-  const auto address = is_proven(policy_, scope_) ? std::nullopt : network();
-  return address ? *address : memo.of(rules_.ids, caller());
+TenantTag RequestIdentity::holder(TenantMemo& memo) const {
+  const auto address = unproven_address();
+  if (address || caller().empty()) return address.value_or(TenantTag());
+  return memo.of(rules_.ids, caller());
 }
 
-std::optional<TenantTag> RequestIdentity::network() const {
+std::optional<TenantTag> RequestIdentity::unproven_address() const {
+  if (is_proven(policy_, scope_)) return std::nullopt;
   const auto address = client_address(facts_.head, facts_.peer, rules_.settings.trusted_proxies);
   if (!address && facts_.peer == http::unix_peer) return std::nullopt;  // somebody on this machine
   if (!address) return TenantTag();                                     // everybody whose address is not known

@@ -100,12 +100,13 @@ class RequestIdentity {
   // The network whose quota (limits.address) a new key is charged to. nullopt: none, because the caller is proven or
   // nothing is limited.
   std::optional<TenantTag> limited_address() const;
-  // For whom it holds what it reads: a caller that is proven, or else the address.
-  TenantTag reader(TenantMemo& memo) const;
+  // Who competes with others for the room of a store that evicts (Op::holder) and for the memory of readers: a proven
+  // caller, or an address.
+  TenantTag holder(TenantMemo& memo) const;
 
  private:
-  // nullopt: somebody on this machine.
-  std::optional<TenantTag> network() const;
+  // The network of a caller that is not proven. nullopt: it is, or it is somebody on this machine.
+  std::optional<TenantTag> unproven_address() const;
 
   IdentityRules rules_;
   RequestFacts facts_;

@@ -64,6 +64,19 @@ void ExpiringBytes::add(std::size_t bytes, Duration life, nanoseconds now) {
   shared.bytes += bytes;
 }
 
+void ExpiringBytes::remove(std::size_t bytes, nanoseconds until, nanoseconds now) {
+  if (until <= now) return;
+  std::array<Bucket*, std::tuple_size_v<decltype(buckets_)>> in_order;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) in_order[i] = &buckets_[i];
+  std::ranges::sort(in_order, {}, &Bucket::until);
+  for (Bucket* bucket : in_order) {
+    if (bucket->until < until) continue;
+    const std::size_t some = std::min(bytes, bucket->bytes);
+    bucket->bytes -= some;
+    bytes -= some;
+  }
+}
+
 std::size_t ExpiringBytes::live(nanoseconds now) const {
   std::size_t sum = 0;
   for (const Bucket& bucket : buckets_) {
@@ -171,11 +184,26 @@ void CallerTable::give_back_key(const TenantTag& caller, const CallerLimits& lim
   if (Entry* entry = shard.find(caller)) entry->keys = std::min(burst_of(limits), entry->keys + 1);
 }
 
-void CallerTable::stored(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
-                         nanoseconds now) {
+void CallerTable::stored(const TenantTag& caller, const CallerLimits& limits, const StoredBytes& was,
+                         const StoredBytes& is, nanoseconds now) {
   Shard& shard = shard_of(caller);
   const std::scoped_lock lock(shard.mutex);
-  shard.use(caller, limits, now).stored.add(bytes, life, now);
+  ExpiringBytes& stored = shard.use(caller, limits, now).stored;
+  stored.remove(was.bytes, was.until, now);
+  if (is.bytes > 0) stored.add(is.bytes, std::chrono::ceil<Duration>(is.until - now), now);
+}
+
+void CallerTable::removed(const TenantTag& caller, const StoredBytes& was, nanoseconds now) {
+  Shard& shard = shard_of(caller);
+  const std::scoped_lock lock(shard.mutex);
+  if (Entry* entry = shard.find(caller)) entry->stored.remove(was.bytes, was.until, now);
+}
+
+std::size_t CallerTable::stored_bytes(const TenantTag& caller, nanoseconds now) {
+  Shard& shard = shard_of(caller);
+  const std::scoped_lock lock(shard.mutex);
+  const Entry* entry = shard.find(caller);
+  return entry == nullptr ? 0 : entry->stored.live(now);
 }
 
 std::optional<CallerTable::Refusal> CallerUse::take_key(const CallerLimits& limits, nanoseconds now) {

@@ -34,6 +34,8 @@ std::string_view name_of(CallerLimit limit);
 class ExpiringBytes {
  public:
   void add(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
+  // Some that were added, and would have gone at that time.
+  void remove(std::size_t bytes, std::chrono::nanoseconds until, std::chrono::nanoseconds now);
   std::size_t live(std::chrono::nanoseconds now) const;
   // When the first of them will go; zero if there are none.
   std::chrono::nanoseconds first_end(std::chrono::nanoseconds now) const;
@@ -44,6 +46,12 @@ class ExpiringBytes {
     std::size_t bytes = 0;
   };
   std::array<Bucket, 12> buckets_;  // nine for what lives equally long, three for the rest
+};
+
+// What is counted for one record.
+struct StoredBytes {
+  std::size_t bytes = 0;
+  std::chrono::nanoseconds until{};
 };
 
 class CallerTable {
@@ -62,9 +70,13 @@ class CallerTable {
   std::optional<Refusal> take_key(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
   // It was not new.
   void give_back_key(const TenantTag& caller, const CallerLimits& limits);
-  // An answer was recorded.
-  void stored(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
+  // The store has this for a record, and had that before.
+  void stored(const TenantTag& caller, const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is,
               std::chrono::nanoseconds now);
+  // The store has removed it before its time.
+  void removed(const TenantTag& caller, const StoredBytes& was, std::chrono::nanoseconds now);
+  // What is counted at the moment.
+  std::size_t stored_bytes(const TenantTag& caller, std::chrono::nanoseconds now);
 
   std::size_t size() const;
 
@@ -121,8 +133,8 @@ class CallerUse {
   std::optional<CallerTable::Refusal> take_key(const CallerLimits& limits, std::chrono::nanoseconds now);
   // The key was known before.
   void give_back_key(const CallerLimits& limits);
-  void stored(const CallerLimits& limits, std::size_t bytes, Duration life, std::chrono::nanoseconds now) {
-    table_->stored(caller_, limits, bytes, life, now);
+  void stored(const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is, std::chrono::nanoseconds now) {
+    table_->stored(caller_, limits, was, is, now);
   }
 
  private:

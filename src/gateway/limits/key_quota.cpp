@@ -1,5 +1,9 @@
 #include "gateway/limits/key_quota.hpp"
 
+#include <algorithm>
+
+#include "store/claim_steps.hpp"
+
 namespace once::gateway {
 
 namespace {
@@ -22,16 +26,30 @@ std::string describe(CallerLimit limit) {
 
 }  // namespace
 
-bool KeyQuota::begin(const TenantTag& caller, std::chrono::nanoseconds now) {
-  caller_ = CallerUse(callers_, caller, limits_.caller, now);
+void QuotaTables::evicted(const Evicted& what, std::chrono::nanoseconds running) {
+  const std::chrono::nanoseconds until = running + (what.expires_at - what.now);
+  TenantTag caller = anonymous;
+  if (what.tenant.size() == caller.size()) std::ranges::copy(what.tenant, caller.begin());
+  callers.removed(caller, {.bytes = what.bytes, .until = until}, running);
+  const std::size_t record = what.left == Evicted::Left::nothing ? bytes_of_record : 0;
+  networks.removed(what.holder, {.bytes = what.bytes + record, .until = until}, running);
+}
+
+void give_back_evicted(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock) {
+  store.tell_evictions([tables, &clock](const Evicted& what) { tables->evicted(what, clock.running()); });
+}
+
+bool KeyQuota::begin(const TenantTag& caller) {
+  caller_ = CallerUse(tables_.callers, caller, limits_.caller, clock_.running());
   return static_cast<bool>(caller_);
 }
 
-std::optional<CallerTable::Refusal> KeyQuota::take_key(std::chrono::nanoseconds now) {
+std::optional<CallerTable::Refusal> KeyQuota::take_key() {
+  const std::chrono::nanoseconds now = clock_.running();
   std::optional<CallerTable::Refusal> refusal;
   if (caller_) refusal = caller_.take_key(limits_.caller, now);
   if (refusal || !network_) return refusal;
-  refusal = networks_.take_key(*network_, limits_.address, now);
+  refusal = tables_.networks.take_key(*network_, limits_.address, now);
   network_counted_ = !refusal;
   if (!refusal) return std::nullopt;
   const bool bytes = refusal->limit == CallerLimit::stored_bytes;
@@ -40,24 +58,135 @@ std::optional<CallerTable::Refusal> KeyQuota::take_key(std::chrono::nanoseconds 
   return refusal;
 }
 
-void KeyQuota::settle(const Reply& reply, Duration ttl, std::chrono::nanoseconds now) {
-  const bool known = reply.known_key || reply.ending == Ending::replayed || reply.ending == Ending::attached ||
-                     reply.ending == Ending::in_flight || reply.ending == Ending::mismatch ||
-                     reply.attempt > Attempt{1};
+void KeyQuota::answered(const Op& op) {
+  if (!is_limited()) return;
+  if (op.status == OpStatus::failed && op.fault == StoreFault::unavailable) may_be_done(op);
+  if (op.status != OpStatus::done) return;
+  switch (op.verb) {
+    case Verb::claim:
+      if (op.verdict == Verdict::execute) claimed(op);
+      break;
+    case Verb::append:
+      if (is_own(op)) appended(op);
+      break;
+    case Verb::finish: ended(op); break;
+    case Verb::release:
+      if (is_own(op) && op.nonce == nonce_) count({}, life_);
+      break;
+    case Verb::lookup:
+    case Verb::read:
+      if (is_own(op)) seen(op);
+      break;
+    case Verb::renew:
+    case Verb::forget:
+    case Verb::resolve: break;
+  }
+}
+
+void KeyQuota::claimed(const Op& op) {
+  if (is_own(op) && op.nonce == nonce_) return;
+  claimed_ = true;
+  id_ = op.id;
+  nonce_ = op.nonce;
+  next_chunk_ = 0;
+  // That of a later attempt was counted for whoever made the first.
+  const bool is_new = op.record && op.record->attempt == Attempt{1};
+  count({.record = is_new ? bytes_of_record : 0}, op.terms.ttl);
+}
+
+void KeyQuota::follow(const Nonce& nonce) {
+  if (nonce == nonce_) return;
+  nonce_ = nonce;
+  next_chunk_ = 0;
+  kept_.chunks = 0;
+}
+
+// Chunks may be appended again after the store has lost some.
+void KeyQuota::appended(const Op& op) {
+  follow(op.nonce);
+  if (op.chunk < next_chunk_) return;
+  next_chunk_ = op.chunk + 1;
+  Kept kept = kept_;
+  kept.chunks += op.outcome->size();
+  count(kept, life_);
+}
+
+// The answer was lost: what may be there counts until the store says more.
+void KeyQuota::may_be_done(const Op& op) {
+  if (!is_own(op)) return;
+  if (op.verb == Verb::append) appended(op);
+  if (op.verb == Verb::finish && op.outcome) {
+    Kept kept = kept_;
+    kept.outcome = op.outcome->size();
+    count(kept, op.terms.ttl);
+  }
+}
+
+// Also under a claim that was made for another request, and handed to this one that had none.
+void KeyQuota::ended(const Op& op) {
+  claimed_ = true;
+  id_ = op.id;
+  follow(op.nonce);
+  BodyKept body = op.body_kept;
+  OutcomeBytes outcome = op.outcome;
+  if (op.record && (another_outcome_stands(op) || op.record->body_kept == BodyKept::no)) {
+    body = op.record->body_kept;
+    outcome = op.record->outcome;
+  }
+  const std::size_t chunks = may_have_chunks(op.final_state, body) ? kept_.chunks : 0;
+  count({.record = kept_.record, .chunks = chunks, .outcome = outcome ? outcome->size() : 0}, op.terms.ttl);
+}
+
+// What became of a claim that was lost.
+void KeyQuota::seen(const Op& op) {
+  if (!op.record) {
+    count({}, life_);
+  } else if (op.record->nonce != nonce_) {
+    count({.record = kept_.record}, life_);
+  } else {
+    const OutcomeBytes& outcome = op.record->outcome;
+    const std::size_t chunks = may_have_chunks(*op.record) ? kept_.chunks : 0;
+    count({.record = kept_.record, .chunks = chunks, .outcome = outcome ? outcome->size() : 0}, life_);
+  }
+}
+
+void KeyQuota::ends_later(const Op& op) {
+  if (is_limited() && op.verb == Verb::finish) ended(op);
+}
+
+void KeyQuota::count(const Kept& kept, Duration life) {
+  kept_ = kept;
+  life_ = life;
+  const std::chrono::nanoseconds now = clock_.running();
+  if (caller_) {
+    const StoredBytes is{.bytes = kept.chunks + kept.outcome, .until = now + life};
+    if (is.bytes + caller_bytes_.bytes > 0) caller_.stored(limits_.caller, caller_bytes_, is, now);
+    caller_bytes_ = is;
+  }
+  if (network_) {
+    const StoredBytes is{.bytes = kept.record + kept.chunks + kept.outcome, .until = now + life};
+    if (is.bytes + network_bytes_.bytes > 0) {
+      tables_.networks.stored(*network_, limits_.address, network_bytes_, is, now);
+    }
+    network_bytes_ = is;
+  }
+}
+
+void KeyQuota::settle(const Reply& reply) {
+  const bool of_another = reply.ending == Ending::replayed || reply.ending == Ending::attached ||
+                          reply.ending == Ending::in_flight || reply.ending == Ending::mismatch;
+  const bool known = reply.known_key || of_another || reply.attempt > Attempt{1};
   if (caller_ && known) caller_.give_back_key(limits_.caller);
-  if (caller_ && reply.recorded_bytes > 0) caller_.stored(limits_.caller, reply.recorded_bytes, ttl, now);
-  if (!network_) return;
   // Only what was taken: retries over the limit must not make room for new keys.
-  if (known && network_counted_) networks_.give_back_key(*network_, limits_.address);
-  const bool new_record = !known && reply.ending != Ending::rejected && reply.ending != Ending::bypassed;
-  const std::size_t bytes = reply.recorded_bytes + (new_record ? bytes_of_record : 0);
-  if (bytes > 0) networks_.stored(*network_, limits_.address, bytes, ttl, now);
+  if (network_ && known && network_counted_) tables_.networks.give_back_key(*network_, limits_.address);
+  // Its claim was handed to another request, which counts it.
+  if (of_another && kept_ != Kept()) count({}, life_);
 }
 
 // The limit is for new keys only. Over it, ask the store whether this key exists.
 Task<std::optional<CallerTable::Refusal>> refuse_new_key(KeyQuota& quota, const OperationId& operation, Lanes& store,
-                                                         http::Loop& home) {
-  const auto refusal = quota.take_key(home.now());
+                                                         Executor& home) {
+  const auto refusal = quota.take_key();
   if (!refusal) co_return std::nullopt;
   Op known;
   known.id = operation;

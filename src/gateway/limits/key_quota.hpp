@@ -1,51 +1,97 @@
 // What one request with a key takes of the quotas of its caller (limits.caller) and of the network that it comes from
-// (limits.address).
+// (limits.address). Stored bytes are counted by what the store answers to the ops of the request's claim, so they are
+// true however the request ends: answered, stopped, cut off, taken over or recorded by the backend.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/task.hpp"
 #include "core/operation.hpp"
 #include "core/problem.hpp"
 #include "gateway/connection/reply.hpp"
 #include "gateway/limits/caller_limits.hpp"
 #include "gateway/settings.hpp"
-#include "http/loop.hpp"
 #include "store/lane.hpp"
 
 namespace once::gateway {
+
+struct QuotaTables {
+  TenantTag anonymous{};  // of requests without a caller
+  CallerTable callers{};
+  CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
+
+  // The store has removed a record, or a part of it, before it expired.
+  void evicted(const Evicted& what, std::chrono::nanoseconds running);
+};
+
+// What a store evicts is given back.
+void give_back_evicted(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock);
 
 class KeyQuota {
  public:
   static constexpr CallerTable::Refusal too_many_at_work{.limit = CallerLimit::in_flight, .retry_after_seconds = 1};
 
-  KeyQuota(CallerTable& callers, CallerTable& networks, const Limits& limits)
-      : callers_(callers), networks_(networks), limits_(limits) {}
+  KeyQuota(QuotaTables& tables, const Limits& limits, const Clock& clock)
+      : tables_(tables), limits_(limits), clock_(clock) {}
 
   // The request is at work for its caller until this is destroyed. False: the caller has as many at work as it may.
-  bool begin(const TenantTag& caller, std::chrono::nanoseconds now);
+  bool begin(const TenantTag& caller);
   // New keys are charged to this network, too. nullopt: to none.
   void charge(const std::optional<TenantTag>& network) { network_ = network; }
   bool is_limited() const { return caller_ || network_; }
 
   // A key that may be new. Counted as such unless refused.
-  std::optional<CallerTable::Refusal> take_key(std::chrono::nanoseconds now);
-  // What became of the request: gives back a key that was known before, and counts what was recorded.
-  void settle(const Reply& reply, Duration ttl, std::chrono::nanoseconds now);
+  std::optional<CallerTable::Refusal> take_key();
+  // The store has answered an op of this request.
+  void answered(const Op& op);
+  // This op ends the claim at some time, when the request is over.
+  void ends_later(const Op& op);
+  // What became of the request: gives back a key that was known before.
+  void settle(const Reply& reply);
 
  private:
-  CallerTable& callers_;
-  CallerTable& networks_;
+  // Of the claim of this request.
+  struct Kept {
+    std::size_t record = 0;
+    std::size_t chunks = 0;
+    std::size_t outcome = 0;
+
+    bool operator==(const Kept&) const = default;
+  };
+
+  bool is_own(const Op& op) const { return claimed_ && op.id == id_; }
+  void claimed(const Op& op);
+  void appended(const Op& op);
+  void ended(const Op& op);
+  void may_be_done(const Op& op);
+  void seen(const Op& op);
+  // A newer claim may have been handed to the request. It has no chunks.
+  void follow(const Nonce& nonce);
+  void count(const Kept& kept, Duration life);
+
+  QuotaTables& tables_;
   const Limits& limits_;
+  const Clock& clock_;
   CallerUse caller_;
   std::optional<TenantTag> network_;
   bool network_counted_ = false;  // the key, as a new one
+  bool claimed_ = false;
+  OperationId id_{};
+  Nonce nonce_{};
+  std::uint32_t next_chunk_ = 0;
+  Kept kept_;
+  Duration life_{};
+  StoredBytes caller_bytes_;   // as counted
+  StoredBytes network_bytes_;  //
 };
 
 // Why a key that would be one too many is refused; nullopt if it may go on. A key that the store has is not new.
 Task<std::optional<CallerTable::Refusal>> refuse_new_key(KeyQuota& quota, const OperationId& operation, Lanes& store,
-                                                         http::Loop& home);
+                                                         Executor& home);
 // What a caller is told who has reached a limit.
 Problem limit_problem(const CallerTable::Refusal& refusal);
 

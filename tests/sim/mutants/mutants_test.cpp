@@ -30,6 +30,9 @@ bool has_large_requests(const Setup& setup) {
 bool loses_data(const Setup& setup) {
   return setup.bytes.streams.losses > 0;
 }
+bool store_is_small(const Setup& setup) {
+  return setup.store_is_small();
+}
 bool checks_health(const Setup& setup) {
   return setup.bytes.checks_health() && setup.bytes.reaches_servers();
 }
@@ -56,6 +59,8 @@ constexpr Mutant mutants[] = {
     {"chunks_outlive_attempt", StoreKind::sql, Layer::bytes, has_streams},
     {"claim_past_open_transaction", StoreKind::sql_transaction},
     {"cut_stream_ends_well", std::nullopt, Layer::bytes, has_streams},
+    {"cut_stream_is_free", StoreKind::shared, Layer::bytes, has_streams},
+    {"evicted_is_still_charged", StoreKind::shared, Layer::bytes, store_is_small},
     {"expires_by_wrong_clock", StoreKind::shared},
     {"finish_over_resolved"},
     {"finish_without_nonce"},
@@ -92,6 +97,9 @@ constexpr Mutant mutants[] = {
     {"shadow_is_not_let_go", std::nullopt, Layer::bytes},
     {"starts_what_is_at_work"},
     {"stop_told_too_early", StoreKind::shared, Layer::bytes, has_stops},
+    {"stopped_stream_is_free", StoreKind::shared, Layer::bytes, has_stops},
+    {"store_evicts_the_lightest", StoreKind::shared, Layer::bytes, store_is_small},
+    {"store_refuses_when_full", StoreKind::shared, Layer::bytes, store_is_small},
     {"stopped_reader_ends_well", StoreKind::shared, Layer::bytes, has_stops},
     {"stopped_replay_unmarked", std::nullopt, Layer::bytes, has_stops},
     {"takeover_too_early"},

@@ -40,6 +40,7 @@ class CommittingBackend : public EveryStore {
     EXPECT_EQ(retry.body(), "committed");
     EXPECT_EQ(retry.idempotency_status(), "replayed");
     EXPECT_EQ(world.backend.executions(), 1U);
+    EXPECT_EQ(world.counted(), world.kept()) << "it is charged to whom it belongs";
     EXPECT_EQ(world.gateway.metrics.committed_by_backend.value(), 1U);
     EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 0U);
     for (std::size_t i = 0; i < claim_end_count; ++i) {
@@ -86,6 +87,7 @@ TEST_P(CommittingBackend, that_answers_with_a_refusal_after_it_committed) {
 }
 
 TEST_P(CommittingBackend, that_commits_after_its_time_was_up_is_replayed) {
+  world.by_others = true;
   world.backend.then(fails_with(Delivery::timed_out));
   EXPECT_EQ(world.ask().code(), "outcome-unknown");
   commit(world.backend.seen().front(), "committed");
@@ -94,6 +96,7 @@ TEST_P(CommittingBackend, that_commits_after_its_time_was_up_is_replayed) {
 }
 
 TEST_P(CommittingBackend, and_nobody_who_looks_while_the_store_is_down_is_told_a_guess) {
+  world.by_others = true;
   commits("committed");
   world.backend.then(fails_with(Delivery::lost));
   world.store.fail_next(Verb::lookup, Fault::before, 2);

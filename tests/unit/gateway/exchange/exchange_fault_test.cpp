@@ -250,6 +250,7 @@ TEST_P(ExchangeFault, a_bypassed_request_says_what_became_of_it) {
 
 // The claim was made, and nobody else could have worked under it.
 TEST_P(ExchangeFault, what_a_bypassed_client_was_told_is_recorded_if_its_claim_was_made) {
+  world.by_others = true;
   world.policy.store_down = StoreDown::bypass;
   world.policy.on_unknown = OnUnknown::hold;
   world.store.fail_next(Verb::claim, Fault::after, 2);
@@ -292,6 +293,7 @@ TEST_P(ExchangeFault, a_claim_that_was_made_but_whose_bypassed_request_got_no_an
 }
 
 TEST_P(ExchangeFault, a_claim_is_not_taken_back_while_its_bypassed_request_is_at_the_backend) {
+  world.by_others = true;
   world.policy.store_down = StoreDown::bypass;
   world.store.fail_next(Verb::claim, Fault::after, 2);
   world.backend.then(after(10s, BackendScript()));

@@ -87,6 +87,7 @@ TEST(ExchangeLease, two_renewals_that_were_lost_slowly_do_not_end_a_lease) {
   });
   VirtualLanes slow(world.store, world.executor, 8s);
   TestGateway gateway(slow, world.executor, world.clock, world.backend, world.trace, 3);
+  world.by_others = true;
   world.backend.then(after(world.policy.lease * 4, BackendScript()));
   const Call& owner = gateway.send(world.policy);
   EXPECT_TRUE(world.executor.run_until([&] { return world.backend.executions() == 1; }));
@@ -106,6 +107,7 @@ TEST(ExchangeLease, a_renewal_on_its_way_arrives_before_the_outcome_is_recorded)
   World world;
   VirtualLanes slow(world.store, world.executor, 500ms);
   TestGateway gateway(slow, world.executor, world.clock, world.backend, world.trace, 3);
+  world.by_others = true;
   world.backend.then(after(world.policy.lease / 3 + 100ms, BackendScript()));
   const Call& call = gateway.send(world.policy);
   EXPECT_TRUE(world.executor.run_until([&] { return call.ended(); }));
@@ -306,7 +308,9 @@ TEST(LateClaim, one_that_cannot_be_renewed_sends_nothing) {
 // A gateway whose answers from the store the test holds back.
 struct Withheld {
   explicit Withheld(World& the_world)
-      : world(the_world), gateway(lanes, world.executor, world.clock, world.backend, world.trace, 3) {}
+      : world(the_world), gateway(lanes, world.executor, world.clock, world.backend, world.trace, 3) {
+    world.by_others = true;
+  }
 
   // Whatever it has asked for by now, and its answers.
   void answer_all() {

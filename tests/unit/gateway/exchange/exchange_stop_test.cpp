@@ -40,6 +40,21 @@ TEST_P(ExchangeStop, what_was_recorded_stands_and_nothing_follows) {
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+// What remains of it takes room like an answer, so stopping is no way to fill the store for nothing.
+TEST_P(ExchangeStop, what_remains_is_charged_to_its_caller) {
+  for (int key = 1; key <= 4; ++key) {
+    world.backend.then(streams(std::vector<std::string>(5, std::string(1000, 'x')), 1s));
+    world.send({.key = key, .streams = true});
+    world.executor.advance(3500ms);
+    TestGateway& gateway = key % 2 == 0 ? world.gateway : world.other;
+    const Call& stop = gateway.send(world.policy, {.key = key, .what = Asks::stop});
+    world.executor.run_to_the_end();
+    EXPECT_EQ(stop.header(stopped_field), "true");
+  }
+  EXPECT_GT(world.kept(), 4 * 3000U);
+  EXPECT_EQ(world.counted(), world.kept());
+}
+
 TEST_P(ExchangeStop, another_gateway_can_do_it_and_it_can_be_repeated) {
   world.backend.then(five_parts());
   const Call& owner = world.send(streaming);

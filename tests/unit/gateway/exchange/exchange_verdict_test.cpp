@@ -307,6 +307,7 @@ TEST(ExchangeVerdictFromElsewhere, a_tombstone_is_gone) {
 
 TEST(ExchangeVerdictFromElsewhere, an_outcome_that_cannot_be_read_is_not_executed_again) {
   World world;
+  world.by_others = true;
   Op claim{.verb = Verb::claim, .id = operation(1), .nonce = Nonce{{9}}, .fingerprint = fingerprint_of(1)};
   world.store.run_inside(claim);
   Op finish{.verb = Verb::finish, .id = operation(1), .nonce = Nonce{{9}}};

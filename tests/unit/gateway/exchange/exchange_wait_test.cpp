@@ -281,6 +281,7 @@ TEST_F(ExchangeWaitForCommit, a_backend_that_commits_has_answered_those_who_wait
   Op commit{.verb = Verb::finish, .id = operation(1), .nonce = world.record()->nonce, .terms = {.ttl = 1h}};
   commit.outcome = std::make_shared<const std::string>(encode({.status = 202, .body = "committed"}));
   world.store.run_inside(commit);
+  world.by_others = true;
   world.store.heal();
   EXPECT_TRUE(world.executor.run_until([&] { return waiter.ended(); }));
   EXPECT_EQ(waiter.body(), "committed");

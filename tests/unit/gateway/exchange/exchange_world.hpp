@@ -38,6 +38,14 @@ inline Fingerprint fingerprint_of(int content) {
   return fingerprint;
 }
 
+// Whoever sends: what is stored for them is counted, and nothing is refused.
+inline constexpr TenantTag payer{'p'};
+inline Limits counted_limits() {
+  Limits limits;
+  limits.caller.stored_bytes = limits.address.stored_bytes = std::size_t{1} << 40U;
+  return limits;
+}
+
 enum class Asks : std::uint8_t { execution, stop };
 
 struct Ask {
@@ -51,9 +59,14 @@ struct Ask {
 // One request on its way, and what its client got.
 class Call final : private Presence, private ReplyStart {
  public:
-  Call(const ExchangePorts& ports, const Policy& policy, Backend& backend, std::string request_id, Trace& trace,
-       const std::string& fields = "")
-      : policy_(policy), backend_(backend), request_id_(std::move(request_id)), trace_(trace), exchange_(ports) {
+  Call(const ExchangePorts& ports, QuotaTables& quotas, const Policy& policy, Backend& backend, std::string request_id,
+       Trace& trace, const std::string& fields = "")
+      : quotas_(quotas),
+        policy_(policy),
+        backend_(backend),
+        request_id_(std::move(request_id)),
+        trace_(trace),
+        exchange_(ports) {
     head_text_ = "POST /payments HTTP/1.1\r\nHost: api\r\n" + fields + "Content-Length: 8\r\n\r\n";
     const auto parsed = http::parse(head_text_, http::HeadLimits(), head_);
     ONCE_ASSERT(parsed.parsed == http::Parsed::complete);
@@ -130,6 +143,9 @@ class Call final : private Presence, private ReplyStart {
   }
 
   Task<void> run(Ask ask) {
+    KeyQuota quota(quotas_, limits_, exchange_.ports().clock);
+    EXPECT_TRUE(quota.begin(payer));
+    quota.charge(payer);
     const KeyedRequest request{.policy = policy_,
                                .backend = backend_,
                                .counts = exchange_.ports().metrics.routes.of("/payments"),
@@ -139,6 +155,8 @@ class Call final : private Presence, private ReplyStart {
                                .fingerprint = fingerprint_of(ask.content),
                                .request_id = request_id_,
                                .route = "/payments",
+                               .holder = payer,
+                               .quota = ask.what == Asks::stop ? nullptr : &quota,
                                .presence = this,
                                .life = ask.life,
                                .streams = ask.streams ? this : nullptr};
@@ -146,6 +164,7 @@ class Call final : private Presence, private ReplyStart {
       co_await exchange_.stop(request, reply_);
     } else {
       co_await exchange_.run(request, reply_);
+      quota.settle(reply_);
     }
     ended_ = true;
     if (ask.streams && !begun_ && reply_.source) begin_reply();
@@ -153,6 +172,8 @@ class Call final : private Presence, private ReplyStart {
   }
 
   std::string head_text_;
+  QuotaTables& quotas_;
+  const Limits limits_ = counted_limits();
   const Policy policy_;
   Backend& backend_;
   const std::string request_id_;
@@ -194,7 +215,7 @@ class TestGateway {
 
   Call& send(const Policy& policy, const Ask& ask = Ask(), const std::string& fields = "") {
     const std::string request_id = "request-" + std::to_string(calls_.size() + 1);
-    calls_.push_back(std::make_unique<Call>(ports_, policy, backend_, request_id, trace_, fields));
+    calls_.push_back(std::make_unique<Call>(ports_, *quotas_, policy, backend_, request_id, trace_, fields));
     calls_.back()->start(ask);
     return *calls_.back();
   }
@@ -212,9 +233,14 @@ class TestGateway {
   const RouteMetrics& counts() { return metrics.routes.of("/payments"); }
   std::uint64_t outcomes(ClaimEnd settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }
 
+  // What it counts as stored for those who send.
+  std::size_t counted() { return quotas_->networks.stored_bytes(payer, ports_.clock.running()); }
+  std::size_t counted_for_caller() { return quotas_->callers.stored_bytes(payer, ports_.clock.running()); }
+
   Metrics metrics;
 
  private:
+  const std::shared_ptr<QuotaTables> quotas_ = std::make_shared<QuotaTables>();
   ScriptedBackend& backend_;
   Trace& trace_;
   Waiters waiters_;
@@ -246,6 +272,7 @@ struct World {
   ~World() {
     store.heal();
     executor.run_to_the_end();
+    if (!by_others) EXPECT_GE(counted(), kept()) << "the store has what nobody is charged for";
     EXPECT_EQ(gateway.metrics.in_flight.value(), 0U);
     EXPECT_EQ(gateway.metrics.waiting.value(), 0U);
   }
@@ -272,7 +299,20 @@ struct World {
     store.run_inside(op);
     ASSERT_FALSE(record());
   }
+  // Bytes of responses that the store holds.
+  std::size_t kept() {
+    std::size_t bytes = 0;
+    for (int key = 0; key < 256; ++key) {
+      Op read{.verb = Verb::read, .id = operation(key), .chunk_bytes = std::string::npos};
+      store.run_inside(read);
+      if (read.record && read.record->outcome) bytes += read.record->outcome->size();
+      for (const OutcomeBytes& chunk : read.chunks) bytes += chunk->size();
+    }
+    return bytes;
+  }
+  std::size_t counted() { return gateway.counted_for_caller() + other.counted_for_caller(); }
 
+  bool by_others = false;  // responses are recorded that no gateway knows of
   Trace trace;
   ManualClock clock;
   VirtualExecutor executor{clock};

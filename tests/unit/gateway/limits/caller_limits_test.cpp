@@ -82,9 +82,9 @@ TEST(CallerLimitsTest, stored_bytes_count_until_they_expire) {
   const CallerLimits limits{.stored_bytes = 1000};
   CallerUse use(table, tag(1), limits, start);
   EXPECT_FALSE(use.take_key(limits, start));
-  use.stored(limits, 999, 80s, start);
+  use.stored(limits, {}, {.bytes = 999, .until = start + 80s}, start);
   EXPECT_FALSE(use.take_key(limits, start));
-  use.stored(limits, 1, 80s, start + 40s);
+  use.stored(limits, {}, {.bytes = 1, .until = start + 40s + 80s}, start + 40s);
   const auto refusal = use.take_key(limits, start + 40s);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->limit, CallerLimit::stored_bytes);
@@ -130,7 +130,7 @@ TEST(CallerLimitsTest, idle_callers_are_forgotten_and_memory_is_bounded) {
   for (unsigned i = 100; i < 20'000; ++i) {
     CallerUse use(table, tag(i), limits, start);
     EXPECT_FALSE(use.take_key(limits, start));
-    use.stored(limits, 100, 1h, start);
+    use.stored(limits, {}, {.bytes = 100, .until = start + 1h}, start);
   }
   EXPECT_LE(table.size(), 1600U);
   EXPECT_GT(table.size(), 800U);
@@ -163,7 +163,7 @@ TEST(CallerLimitsTest, from_many_threads) {
         CallerUse use(table, tag(i % 5), limits, start);
         if (!use) continue;
         EXPECT_FALSE(use.take_key(limits, start));
-        use.stored(limits, 1, 1h, start);
+        use.stored(limits, {}, {.bytes = 1, .until = start + 1h}, start);
         use.give_back_key(limits);
       }
     });
