@@ -8,15 +8,22 @@
 namespace once::memory {
 namespace labels_test {
 
+Op claim_of(std::string_view tenant, std::string_view route) {
+  return {.verb = Verb::claim, .tenant = tenant, .route = route};
+}
+
 TEST(Labels, are_kept_once_and_go_with_the_last_who_has_them) {
-  Labels labels;
-  EXPECT_EQ(labels.take("", ""), 0U);
-  const std::size_t cost = labels.cost("acme", "/a");
-  const std::uint32_t first = labels.take("acme", "/a");
-  EXPECT_EQ(labels.bytes(), cost);
-  EXPECT_EQ(labels.cost("acme", "/a"), 0U);
-  EXPECT_EQ(labels.take("acme", "/a"), first);
-  const std::uint32_t other = labels.take("acm", "e/a");
+  Budget budget(1 << 20);
+  Holders holders(budget);
+  Labels labels(holders);
+  EXPECT_EQ(labels.take(claim_of("", "")), 0U);
+  const std::size_t cost = labels.cost(claim_of("acme", "/a"));
+  const std::uint32_t first = labels.take(claim_of("acme", "/a"));
+  EXPECT_GT(labels.bytes(), 0U);
+  EXPECT_LE(labels.bytes(), cost);
+  EXPECT_EQ(labels.cost(claim_of("acme", "/a")), 0U);
+  EXPECT_EQ(labels.take(claim_of("acme", "/a")), first);
+  const std::uint32_t other = labels.take(claim_of("acm", "e/a"));
   EXPECT_NE(other, first) << "the same bytes, cut elsewhere";
   EXPECT_EQ(labels.of(first).tenant, "acme");
   EXPECT_EQ(labels.of(first).route, "/a");
@@ -26,7 +33,7 @@ TEST(Labels, are_kept_once_and_go_with_the_last_who_has_them) {
   labels.give_back(first);
   labels.give_back(other);
   EXPECT_EQ(labels.bytes(), 0U);
-  EXPECT_EQ(labels.take("new", "/b"), other) << "a number is used again";
+  EXPECT_EQ(labels.take(claim_of("new", "/b")), other) << "a number is used again";
 }
 
 TEST(RedisLabels, come_back_as_they_were_and_are_cut_to_a_byte_of_length) {
