@@ -148,8 +148,9 @@ bool reaches(std::string_view host, std::string_view listens) {
     return iequals(each, "localhost") || each == "::1" || each.starts_with("127.");
   };
   if (iequals(host, listens)) return true;
-  if (iequals(host, "localhost") || iequals(listens, "localhost")) return is_loopback(host) && is_loopback(listens);
-  return (listens == "0.0.0.0" || listens == "::") && is_loopback(host);
+  const bool by_name = iequals(host, "localhost") || iequals(listens, "localhost");
+  const bool everywhere = listens == "0.0.0.0" || listens == "::";
+  return is_loopback(host) && (everywhere || (by_name && is_loopback(listens)));
 }
 
 // Requests would go round until something gives up.
