@@ -76,6 +76,8 @@ void Exchange::begin(const KeyedRequest& request, Reply& reply) {
 void Exchange::end() {
   reply_->attempt = attempt_;
   reply_->settled = settled_;
+  op_.tenant = {};  // views of this request
+  op_.route = {};
   op_.record.reset();
   op_.outcome.reset();
   op_.chunks.clear();
