@@ -22,7 +22,7 @@ TEST(ByteSimulation, the_same_seed_is_the_same_history) {
 
 TEST(ByteSimulation, seeds_keep_every_promise) {
   Report total;
-  for (std::uint64_t seed = 1200; seed < 1300; ++seed) {
+  for (std::uint64_t seed = 800; seed < 905; ++seed) {
     const Report report = simulate(seed, KeepTrace::no, std::nullopt, Layer::bytes);
     for (const std::string& violation : report.violations) ADD_FAILURE() << "seed " << seed << ": " << violation;
     total.executions += report.executions;
@@ -54,10 +54,11 @@ TEST(ByteSimulation, seeds_keep_every_promise) {
 // of another request that had taken the key meanwhile. 2216: a reader resumed one attempt where its event was in the
 // next. 15826: the model took the rest of a head for a request that was sent. 401424: the model waited for a response
 // that had broken off, on a connection that stayed open for the rest of its request. 402923: the model missed chunks
-// that had expired. 714551: the memory store took a chunk for one that was missing.
+// that had expired. 714551: the memory store took a chunk for one that was missing. 329: an
+// owner that did not learn of a stop was charged for too little.
 TEST(ByteSimulation, seeds_that_failed_keep_every_promise) {
   for (const std::uint64_t seed :
-       {648U, 1229U, 1615U, 2053U, 2216U, 3854U, 5838U, 15826U, 31637U, 401424U, 402923U, 714551U}) {
+       {329U, 648U, 1229U, 1615U, 2053U, 2216U, 3854U, 5838U, 15826U, 31637U, 401424U, 402923U, 714551U}) {
     const Report report = simulate(seed, KeepTrace::no, std::nullopt, Layer::bytes);
     for (const std::string& violation : report.violations) ADD_FAILURE() << "seed " << seed << ": " << violation;
   }

@@ -10,6 +10,8 @@ namespace {
 
 // What a store takes for a key beside its outcome: two records of the journal.
 constexpr std::size_t bytes_of_record = 384;
+// To the head of a response: stopped_outcome().
+constexpr std::size_t most_that_a_stop_adds = 64;
 
 std::string describe(CallerLimit limit) {
   switch (limit) {
@@ -61,6 +63,7 @@ std::optional<CallerTable::Refusal> KeyQuota::take_key() {
 void KeyQuota::answered(const Op& op) {
   if (!is_limited()) return;
   if (op.status == OpStatus::failed && op.fault == StoreFault::unavailable) may_be_done(op);
+  if (op.status == OpStatus::lost) may_be_stopped(op);
   if (op.status != OpStatus::done) return;
   switch (op.verb) {
     case Verb::claim:
@@ -106,6 +109,7 @@ void KeyQuota::appended(const Op& op) {
   follow(op.nonce);
   if (op.chunk < next_chunk_) return;
   next_chunk_ = op.chunk + 1;
+  if (op.chunk == 0) head_ = op.outcome->size();
   Kept kept = kept_;
   kept.chunks += op.outcome->size();
   count(kept, life_);
@@ -120,6 +124,15 @@ void KeyQuota::may_be_done(const Op& op) {
     kept.outcome = op.outcome->size();
     count(kept, op.terms.ttl);
   }
+}
+
+// Its caller may have stopped the stream elsewhere: then the head is recorded beside the chunks. It counts until the
+// store says more.
+void KeyQuota::may_be_stopped(const Op& op) {
+  if (!is_own(op) || op.nonce != nonce_ || kept_.chunks == 0) return;
+  Kept kept = kept_;
+  kept.outcome = std::max(kept.outcome, head_ + most_that_a_stop_adds);
+  count(kept, life_);
 }
 
 // Also under a claim that was made for another request, and handed to this one that had none.

@@ -68,6 +68,7 @@ class KeyQuota {
   void appended(const Op& op);
   void ended(const Op& op);
   void may_be_done(const Op& op);
+  void may_be_stopped(const Op& op);
   void seen(const Op& op);
   // A newer claim may have been handed to the request. It has no chunks.
   void follow(const Nonce& nonce);
@@ -83,6 +84,7 @@ class KeyQuota {
   OperationId id_{};
   Nonce nonce_{};
   std::uint32_t next_chunk_ = 0;
+  std::size_t head_ = 0;  // the first chunk
   Kept kept_;
   Duration life_{};
   StoredBytes caller_bytes_;   // as counted
