@@ -73,7 +73,7 @@ class Holders {
 
  private:
   // Eight for each power of two.
-  static constexpr std::size_t classes = 8 * 64;
+  static constexpr std::size_t classes = std::size_t{8} * 64;
   static std::size_t class_of(std::size_t bytes);
   void place(Holder& holder);
 

@@ -61,7 +61,7 @@ const Case cases[] = {
    "once.yaml:2:29: caller is none: callers that use the same key get each other's responses\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: none, scope: [path]}]", "", ""},
   {"listen: 0.0.0.0:8080\nupstreams: {a: {servers: ['http://b:8080', 'http://LocalHost:8080']}}",
-   "once.yaml:2:16: upstreams.a: LocalHost:8080 is this gateway's own address (listen: 0.0.0.0:8080); requests would go round in circles. Give the address of the backend\n", ""},
+   "once.yaml:2:13: upstreams.a: LocalHost:8080 is this gateway's own address (listen: 0.0.0.0:8080); requests would go round in circles. Give the address of the backend\n", ""},
   {"listen: '[::1]:8080'\nupstreams: {a: 'http://[::1]:8080'}",
    "once.yaml:2:16: upstreams.a: [::1]:8080 is this gateway's own address (listen: [::1]:8080); requests would go round in circles. Give the address of the backend\n", ""},
   {"listen: localhost:8080\nupstreams: {a: http://127.0.0.1:8080}",
