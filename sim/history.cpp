@@ -80,6 +80,7 @@ History::Fact History::after_claim(const Op& op) const {
           .claimed_at = clock_->now(),
           .lease_until = saturating_add(clock_->now(), op.terms.lease),
           .expires_at = saturating_add(clock_->now(), op.terms.ttl),
+          .charged_until = saturating_add(clock_->now(), op.terms.ttl),
           .remembered = op.terms.tombstone};
 }
 
@@ -105,6 +106,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
         fact.in_chunks = false;
       }
       fact.expires_at = saturating_add(clock_->now(), op.terms.ttl);
+      fact.charged_until = fact.stopped ? std::min(fact.charged_until, fact.expires_at) : fact.expires_at;
       fact.resolved_by = op.verb == Verb::resolve ? std::optional(errand_of(op)) : std::nullopt;
       if (!fact.has_chunks()) fact.drop_chunks();
       break;

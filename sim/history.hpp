@@ -174,7 +174,8 @@ class History {
     Time claimed_at{};  // by the store's clock, as everything here
     Time lease_until{};
     Time expires_at{};
-    Duration remembered{};                  // after that
+    Time charged_until{};                   // at least: the owner does not know the ttl of a stop at another gateway
+    Duration remembered{};                  // after expires_at
     OutcomeBytes outcome{};                 // what a replay gives; null: it was not kept
     std::optional<unsigned> resolved_by{};  // an operator's errand
     bool aged = false;                    // the store keeps only a tombstone: a clock that is set back does not undo it

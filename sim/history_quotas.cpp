@@ -90,7 +90,7 @@ void History::check_quotas() {
   std::map<std::string, std::size_t> stored;
   for (const auto& [id, key] : keys_) {
     const Fact& held = key.now;
-    const bool lives = clock_->now() + soon < held.expires_at && !has_expired(held);
+    const bool lives = clock_->now() + soon < held.charged_until && !has_expired(held);
     const bool of_requests = !held.resolved_by && key.tenant.size() == TenantTag().size();
     if (held.state != Fact::State::none && lives && of_requests) stored[key.tenant] += held.stored_bytes();
   }

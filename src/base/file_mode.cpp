@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::base {
 
 FileReader FileReader::of_this_process() {
   FileReader reader{.user = ::geteuid(), .groups = {::getegid()}};
@@ -28,4 +28,4 @@ std::string how_to_protect(const std::string& path, const struct stat& status, c
   return fmt::format("chgrp GROUP {} && chmod 640 {}, with the group of the service", path, path);
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -159,7 +159,9 @@ void KeyQuota::seen(const Op& op) {
   } else {
     const OutcomeBytes& outcome = op.record->outcome;
     const std::size_t chunks = may_have_chunks(*op.record) ? kept_.chunks : 0;
-    count({.record = kept_.record, .chunks = chunks, .outcome = outcome ? outcome->size() : 0}, life_);
+    // Another gateway may have ended it, for a ttl of its own.
+    const Duration life = std::max(op.record->expires_at - op.now, Duration::zero());
+    count({.record = kept_.record, .chunks = chunks, .outcome = outcome ? outcome->size() : 0}, life);
   }
 }
 

@@ -1,5 +1,5 @@
-// Holder, tenant and route of records. Each combination is stored once: what is of one request (core/route_label.hpp) is
-// kept by its record, as RequestText. Not thread-safe.
+// Holder, tenant and route of records. Each combination is stored once: what is of one request (core/route_label.hpp)
+// is kept by its record, as RequestText. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace file_mode_test {
 
 constexpr gid_t service_group = 104;
@@ -44,4 +44,4 @@ TEST(FileModeTest, others_can_read_it_and_the_advice_keeps_the_service_running) 
 }
 
 }  // namespace file_mode_test
-}  // namespace once
+}  // namespace once::base

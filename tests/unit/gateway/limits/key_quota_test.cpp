@@ -38,7 +38,7 @@ Nonce nonce_of(int number) {
 }
 
 Record record_of(int nonce, State state, OutcomeBytes outcome = {}) {
-  return {.state = state, .nonce = nonce_of(nonce), .outcome = std::move(outcome)};
+  return {.state = state, .nonce = nonce_of(nonce), .expires_at = Time(1h), .outcome = std::move(outcome)};
 }
 
 class KeyQuotaTest : public testing::Test {
@@ -230,6 +230,18 @@ TEST_F(KeyQuotaTest, a_stream_that_was_stopped_stays_counted) {
   stopped.body_kept = BodyKept::in_chunks;
   look(quota, stopped);
   EXPECT_EQ(of_alice(), 2060U);
+}
+
+TEST_F(KeyQuotaTest, a_stream_that_another_gateway_stopped_counts_for_the_ttl_of_its_record) {
+  KeyQuota& quota = begin_stream();
+  Record stopped = record_of(1, State::succeeded, bytes(50));
+  stopped.expires_at = Time(5h);
+  stopped.body_kept = BodyKept::in_chunks;
+  look(quota, stopped);
+  clock_.advance(4h);
+  EXPECT_EQ(of_alice(), 2060U);
+  clock_.advance(2h);
+  EXPECT_EQ(of_alice(), 0U);
 }
 
 TEST_F(KeyQuotaTest, a_stream_that_broke_off_stays_counted) {
