@@ -10,6 +10,7 @@
 #include "base/random.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "store/journal/format.hpp"
 #include "store/journal/repair.hpp"
 #include "store/journal/system_disk.hpp"
 
@@ -54,7 +55,8 @@ bool there_is_a_journal(journal::Disk& disk, const std::string& folder) {
     print_error(names.error().detail);
     return false;
   }
-  const bool found = std::ranges::any_of(*names, [](const std::string& name) { return name.contains(".segment"); });
+  const bool had_one = journal::parse_note(disk.note()).has_value();
+  const bool found = had_one || std::ranges::any_of(*names, [](const auto& name) { return name.contains(".segment"); });
   if (!found) print_error(fmt::format("there is no journal in {}", folder));
   return found;
 }

@@ -2,6 +2,7 @@
 import contextlib
 import ctypes
 import os
+import pathlib
 import random
 import re
 import resource
@@ -346,6 +347,30 @@ class Damage(JournalTest):
             os.truncate(last, records[-10].offset)
             result = self.verify()
             self.assertEqual((result.returncode, words in result.stdout), (code, True), result)
+
+    def test_a_gateway_does_not_start_on_a_journal_whose_known_end_is_missing(self):
+        backend = self.backend()
+
+        def cut(last):
+            records = [frame for frame in journal_files.frames(last) if frame.payload[0] == 1]
+            os.truncate(last, records[-10].offset)
+
+        for lose, words in ((cut, "bytes are missing"), (pathlib.Path.unlink, "the segment is missing")):
+            self.data = self.folder()
+            self.journal = self.data / "journal"
+            gateway = self.start(backend)
+            for number in range(20):
+                gateway.ask(key=f"k-{number}")
+            gateway.stop()
+            lose(journal_files.segments(self.journal)[-1])
+            for _ in range(2):  # the first look leaves what the second needs
+                code, text = self.refused_start(backend)
+                self.assertEqual((code, words in text), (1, True), text)
+            self.assertEqual(self.verify().returncode, 1)
+            result = run_once("journal", "repair", "--yes", str(self.journal))
+            self.assertEqual(result.returncode, 0, result)
+            status = self.start(backend).ask(key="k-0").get("Idempotency-Status")
+            self.assertEqual(status, "replayed" if lose is cut else "executed")
 
     def test_there_is_no_journal(self):
         for command in (["verify"], ["repair", "--yes"]):

@@ -13,6 +13,7 @@ constexpr std::size_t reading_parts = 4;
 
 Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock& clock, Random& random, const Log& log,
                                                          const JournalSettings& settings) {
+  const std::string note = disk.note();
   if (const auto locked = disk.lock(); !locked) {
     const bool in_use = locked.error().fault == DiskFault::in_use;
     return std::unexpected(Error{.source = ErrorSource::store,
@@ -21,7 +22,9 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock
   }
   std::unique_ptr<JournalStore> store(new JournalStore(disk, clock, log, settings));
   const auto appender = store->core_.appender.lock();
-  if (auto recovered = Recovery(store->core_, *appender).run(random); !recovered) {
+  if (auto recovered = Recovery(store->core_, *appender).run(random, note); !recovered) {
+    // Locking has replaced it. A later look at the damage needs it; without it, a lost end looks like that of a crash.
+    [[maybe_unused]] const auto kept = disk.leave_note(note);
     appender->health().refuse(recovered.error().detail);
     return std::unexpected(recovered.error());
   }

@@ -274,9 +274,9 @@ std::vector<Run> Reading::runs() const {
 
 }  // namespace
 
-Result<void> Recovery::run(Random& random) {
+Result<void> Recovery::run(Random& random, std::string_view note) {
   const auto begun_at = monotonic_now();
-  auto chain = read_chain(core_.disk);
+  auto chain = read_chain_to(core_.disk, note);
   if (!chain) return store_error(chain.error().detail);
   if (!chain->damage.empty()) return damaged(chain->damage.front());
   opened_at_ = core_.clock.now();

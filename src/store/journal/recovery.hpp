@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -23,8 +24,8 @@ class Recovery {
  public:
   Recovery(Core& core, Appender& appender) : core_(core), appender_(appender) {}
 
-  // The error for a damaged journal says where.
-  Result<void> run(Random& random);
+  // `note` as for read_chain_to(). The error for a damaged journal says where.
+  Result<void> run(Random& random, std::string_view note);
 
  private:
   Result<void> begin(Random& random, const Chain& chain, Fence last_fence, std::span<const std::string> doubtful,

@@ -130,22 +130,6 @@ DiskResult<std::vector<SegmentNumber>> numbers_in_use(Disk& disk) {
   return numbers;
 }
 
-// `note` is what the last process left. Each process begins a segment, so what one has noted stays true, whatever a
-// later one lost.
-DiskResult<Chain> read_chain_to(Disk& disk, std::string_view note) {
-  auto chain = read_chain(disk);
-  const auto end = parse_note(note);
-  if (!chain || !end) return chain;
-  const auto last = chain->segments.empty() ? SegmentNumber{} : chain->segments.back().header.number;
-  if (last == end->segment) {
-    chain->segments.back().end = end->offset;
-    chain->segments.back().last = false;
-  } else if (last < end->segment) {
-    chain->damage.push_back({.file = disk.path_of(segment_name(end->segment)), .what = "the segment is missing"});
-  }
-  return chain;
-}
-
 Result<Report> verify_chain(Disk& disk, const Chain& chain, const OnSegment& on_segment) {
   return read_all(disk, chain, on_segment, [](const Frame&) { return DiskResult<void>(); });
 }
@@ -173,12 +157,12 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
   const auto old = numbers_in_use(disk);
   if (!old) return store_error(old.error());
 
-  if (std::to_underlying(std::ranges::max(*old)) > highest_to_repair) {
+  const SegmentNumber highest = old->empty() ? SegmentNumber{} : std::ranges::max(*old);
+  if (std::to_underlying(highest) > highest_to_repair) {
     return store_error({.detail = fmt::format("{}: there are no higher numbers for the repaired segments",
-                                              disk.path_of(segment_name(std::ranges::max(*old))))});
+                                              disk.path_of(segment_name(highest)))});
   }
-  SegmentHeader first{.number = SegmentNumber{std::to_underlying(std::ranges::max(*old)) + 1},
-                      .created_at = clock.now()};
+  SegmentHeader first{.number = SegmentNumber{std::to_underlying(highest) + 1}, .created_at = clock.now()};
   random.fill(first.journal.bytes);
   for (const SegmentFile& segment : chain->segments) {
     first.last_fence = std::max(first.last_fence, segment.header.last_fence);

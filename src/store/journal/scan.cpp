@@ -142,6 +142,20 @@ DiskResult<Chain> read_chain(Disk& disk) {
   return chain;
 }
 
+DiskResult<Chain> read_chain_to(Disk& disk, std::string_view note) {
+  auto chain = read_chain(disk);
+  const auto end = parse_note(note);
+  if (!chain || !end) return chain;
+  const auto last = chain->segments.empty() ? SegmentNumber{} : chain->segments.back().header.number;
+  if (last == end->segment) {
+    chain->segments.back().end = end->offset;
+    chain->segments.back().last = false;
+  } else if (last < end->segment) {
+    chain->damage.push_back({.file = disk.path_of(segment_name(end->segment)), .what = "the segment is missing"});
+  }
+  return chain;
+}
+
 DiskResult<std::string_view> SegmentScan::peek(std::uint64_t size) {
   size = std::min(size, end_ - offset_);
   if (offset_ < buffer_begin_ || offset_ + size > buffer_begin_ + buffer_.size()) {

@@ -36,6 +36,10 @@ struct Chain {
   std::vector<Damage> damage;
 };
 DiskResult<Chain> read_chain(Disk& disk);
+// `note` is what the last process left (Disk::note() before the lock). If that stopped cleanly, the last segment is
+// read to the end that it noted, and what is missing is damage. Each process begins a segment, so a note stays true,
+// whatever a later process lost.
+DiskResult<Chain> read_chain_to(Disk& disk, std::string_view note);
 
 struct Frame {
   std::uint64_t offset = 0;
