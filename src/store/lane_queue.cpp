@@ -18,9 +18,16 @@ bool is_unavailable(const Op& op) {
   return op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
 }
 
+// An operator's action that answers `lost` must have changed nothing, then or later, but the batch may still arrive and
+// find a key that can be changed. So it is never sent twice: what became of it stays unknown.
+bool may_be_sent_twice(const Op& op) {
+  return op.verb != Verb::forget && op.verb != Verb::resolve;
+}
+
 void execute_one_by_one(Store& store, std::chrono::nanoseconds until, std::span<Op* const> ops) {
   std::size_t failures = 0;
   for (Op* const& op : ops) {
+    if (!may_be_sent_twice(*op)) continue;
     if (monotonic_now() >= until) return;
     op->error.clear();
     execute_caught(store, {&op, 1}, until);

@@ -36,8 +36,8 @@ class LaneTest : public testing::Test {
   void start(const LaneLimits& limits = LaneLimits()) { lanes_ = std::make_unique<ThreadLanes>(store_, limits); }
 
   // Submits from this thread; the answer is given on the executor's.
-  void submit(int id) { submit(id, home_); }
-  void submit(int id, LoopExecutor& home) { spawn(one(id_of(id), ++submitted_, home)); }
+  void submit(int id, Verb verb = Verb::lookup) { submit(id, home_, verb); }
+  void submit(int id, LoopExecutor& home, Verb verb = Verb::lookup) { spawn(one(id_of(id), ++submitted_, home, verb)); }
 
   // The first op is at the store, so that what follows gathers.
   void occupy() {
@@ -72,8 +72,8 @@ class LaneTest : public testing::Test {
     return order;
   }
 
-  Task<void> one(OperationId id, std::uint32_t order, LoopExecutor& home) {
-    Op op{.verb = Verb::lookup, .id = id, .terms = {.ttl = Duration(order)}};
+  Task<void> one(OperationId id, std::uint32_t order, LoopExecutor& home, Verb verb = Verb::lookup) {
+    Op op{.verb = verb, .id = id, .terms = {.ttl = Duration(order)}};
     co_await lanes_->run(op, home);
     const std::scoped_lock lock(mutex_);
     answers_.push_back({order, op.status, op.fault, op.error, std::this_thread::get_id()});
@@ -271,6 +271,24 @@ TEST_F(LaneTest, what_is_refused_alone_after_a_batch_whose_fate_is_not_known_may
   store_.permit(4);
   const auto answers = wait_for_answers(3);
   EXPECT_EQ(std::ranges::count(answers, StoreFault::unavailable, &Answer::fault), 2);
+}
+
+// The batch may still arrive: a second attempt that finds nothing to do would be told as "nothing was changed".
+TEST_F(LaneTest, an_action_of_an_operator_is_not_sent_again_after_a_batch_whose_fate_is_not_known) {
+  start();
+  store_.script = [](std::span<Op* const> ops) {
+    for (Op* op : ops) op->status = OpStatus::lost;
+    if (ops.size() == 1) return;
+    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, "no answer");
+  };
+  occupy();
+  submit(1);
+  submit(2, Verb::resolve);
+  submit(3, Verb::forget);
+  store_.permit(3);
+  const auto answers = wait_for_answers(4);
+  EXPECT_EQ(std::ranges::count(answers, OpStatus::failed, &Answer::status), 2);
+  EXPECT_EQ(store_.batches().size(), 3U);
 }
 
 TEST_F(LaneTest, a_batch_that_failed_in_part_is_left_as_it_is) {
