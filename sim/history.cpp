@@ -243,10 +243,8 @@ void History::granted(Key& key, const Op& op) {
   key.before.drop_chunks();
   key.before.stopped = false;
   std::vector<OutcomeBytes> earlier;
-  if (held.nonce == op.nonce) {
-    earlier = held.chunks;
-    told_chunks_.erase(op.nonce);
-  }
+  if (held.nonce == op.nonce) earlier = held.chunks;
+  told_chunks_.erase(op.nonce);  // of a claim that arrived once more, after others
   key.now = after_claim(op);
   key.holder = op.holder;
   key.tenant = op.tenant;

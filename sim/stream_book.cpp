@@ -78,11 +78,13 @@ bool StreamBook::may_be_lost() const {
   return setup_.store == StoreKind::redis && (setup_.failovers > 0 || setup_.bytes.streams.losses > 0);
 }
 
-// A stream that is larger than may be recorded, or for which there is no room, goes on without being recorded.
+// A stream that is larger than may be recorded, or for which there is no room or no quota, goes on without being
+// recorded.
 bool StreamBook::may_be_unrecorded(const Stream& stream) const {
   const bool large = stream.script.body.size() > setup_.bytes.streams.max_stream;
   const bool disk_may_be_full = setup_.store == StoreKind::journal && setup_.journal.max_disk < std::size_t{1} << 20U;
-  return large || setup_.store_is_small() || setup_.bytes.memory_is_short() || disk_may_be_full ||
+  const bool over_quota = setup_.bytes.limits.caller.stored_bytes > 0;
+  return large || over_quota || setup_.store_is_small() || setup_.bytes.memory_is_short() || disk_may_be_full ||
          setup_.disk_faults > 0;
 }
 

@@ -58,6 +58,10 @@ Task<void> Claimant::leave(const Op& ended, Executions::Entry& work) {
 }
 
 Task<void> Claimant::end(Op& end, Duration limit, const Executions::Entry* work) {
+  if (!host_.has_room_for(end)) {
+    answer_failed(end, StoreFault::full, "the quota of stored bytes is used up");
+    co_return;
+  }
   const Patience patience{.limit = limit};
   EndSteps steps(end, patience, work);
   const Duration began = ports_.clock.running();

@@ -22,6 +22,8 @@ class ClaimantHost {
   virtual void store_failed(const Op& op) = 0;
   // A failed op will be retried while its caller waits.
   virtual void retries(const Op& op) = 0;
+  // Whether the store is asked at all for an op that ends or continues a claim; it is full otherwise.
+  virtual bool has_room_for(const Op& /*op*/) { return true; }
   // The store has answered an op of the claim, or a look at its record: for those who count what the store has.
   virtual void store_answered(const Op& /*op*/) {}
   // Retries in the background (EndSteps) until patience_for_end() is over. While a store is down, every request leaves

@@ -38,6 +38,10 @@ void ExchangeClaimant::retries(const Op& op) {
   if (op.verb == Verb::finish) ports_.metrics.record_retries.add();
 }
 
+bool ExchangeClaimant::has_room_for(const Op& op) {
+  return quota_ == nullptr || quota_->has_room_for(op);
+}
+
 void ExchangeClaimant::store_answered(const Op& op) {
   if (quota_ != nullptr) quota_->answered(op);
 }

@@ -26,6 +26,7 @@ class ExchangeClaimant final : private ClaimantHost, public Claimant {
  private:
   void store_failed(const Op& op) override;
   void retries(const Op& op) override;
+  bool has_room_for(const Op& op) override;
   void store_answered(const Op& op) override;
   void end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) override;
 

@@ -199,6 +199,10 @@ void CallerTable::removed(const TenantTag& caller, const StoredBytes& was, nanos
   if (Entry* entry = shard.find(caller)) entry->stored.remove(was.bytes, was.until, now);
 }
 
+bool CallerTable::has_room(const TenantTag& caller, const CallerLimits& limits, nanoseconds now) {
+  return limits.stored_bytes == 0 || stored_bytes(caller, now) < limits.stored_bytes;
+}
+
 std::size_t CallerTable::stored_bytes(const TenantTag& caller, nanoseconds now) {
   Shard& shard = shard_of(caller);
   const std::scoped_lock lock(shard.mutex);

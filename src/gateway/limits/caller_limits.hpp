@@ -75,6 +75,8 @@ class CallerTable {
               std::chrono::nanoseconds now);
   // The store has removed it before its time.
   void removed(const TenantTag& caller, const StoredBytes& was, std::chrono::nanoseconds now);
+  // Whether less is counted than the quota of stored bytes.
+  bool has_room(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
   // What is counted at the moment.
   std::size_t stored_bytes(const TenantTag& caller, std::chrono::nanoseconds now);
 
@@ -135,6 +137,9 @@ class CallerUse {
   void give_back_key(const CallerLimits& limits);
   void stored(const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is, std::chrono::nanoseconds now) {
     table_->stored(caller_, limits, was, is, now);
+  }
+  bool has_room(const CallerLimits& limits, std::chrono::nanoseconds now) const {
+    return table_->has_room(caller_, limits, now);
   }
 
  private:

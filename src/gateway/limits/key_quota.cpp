@@ -8,8 +8,10 @@ namespace once::gateway {
 
 namespace {
 
-// What a store takes for a key beside its outcome: two records of the journal.
+// What a store takes for a key beside its outcome: two records of the journal. Each holds the labels, too.
 constexpr std::size_t bytes_of_record = 384;
+// What a store takes for a chunk beside its bytes.
+constexpr std::size_t bytes_of_chunk = 80;
 // To the head of a response: stopped_outcome().
 constexpr std::size_t most_that_a_stop_adds = 64;
 
@@ -94,7 +96,7 @@ void KeyQuota::claimed(const Op& op) {
   next_chunk_ = 0;
   // That of a later attempt was counted for whoever made the first.
   const bool is_new = op.record && op.record->attempt == Attempt{1};
-  count({.record = is_new ? bytes_of_record : 0}, op.terms.ttl);
+  count({.record = is_new ? bytes_of_record + 2 * (op.tenant.size() + op.route.size()) : 0}, op.terms.ttl);
 }
 
 void KeyQuota::follow(const Nonce& nonce) {
@@ -111,8 +113,15 @@ void KeyQuota::appended(const Op& op) {
   next_chunk_ = op.chunk + 1;
   if (op.chunk == 0) head_ = op.outcome->size();
   Kept kept = kept_;
-  kept.chunks += op.outcome->size();
+  kept.chunks += op.outcome->size() + bytes_of_chunk;
   count(kept, life_);
+}
+
+bool KeyQuota::has_room_for(const Op& op) {
+  if (op.verb != Verb::append || op.outcome->empty()) return true;
+  const std::chrono::nanoseconds now = clock_.running();
+  if (caller_ && !caller_.has_room(limits_.caller, now)) return false;
+  return !network_ || tables_.networks.has_room(*network_, limits_.address, now);
 }
 
 // The answer was lost: what may be there counts until the store says more.
@@ -135,6 +144,13 @@ void KeyQuota::may_be_stopped(const Op& op) {
   count(kept, life_);
 }
 
+// The caller may still stop a stream whose outcome is unknown: then its head is recorded beside the chunks.
+std::size_t KeyQuota::most_of_outcome(State state, const OutcomeBytes& outcome, std::size_t chunks) const {
+  const std::size_t size = outcome ? outcome->size() : 0;
+  const bool may_be_stopped = state == State::unknown && chunks > 0;
+  return may_be_stopped ? std::max(size, head_ + most_that_a_stop_adds) : size;
+}
+
 // Also under a claim that was made for another request, and handed to this one that had none.
 void KeyQuota::ended(const Op& op) {
   claimed_ = true;
@@ -147,7 +163,8 @@ void KeyQuota::ended(const Op& op) {
     outcome = op.record->outcome;
   }
   const std::size_t chunks = may_have_chunks(op.final_state, body) ? kept_.chunks : 0;
-  count({.record = kept_.record, .chunks = chunks, .outcome = outcome ? outcome->size() : 0}, op.terms.ttl);
+  count({.record = kept_.record, .chunks = chunks, .outcome = most_of_outcome(op.final_state, outcome, chunks)},
+        op.terms.ttl);
 }
 
 // What became of a claim that was lost.
@@ -161,7 +178,8 @@ void KeyQuota::seen(const Op& op) {
     const std::size_t chunks = may_have_chunks(*op.record) ? kept_.chunks : 0;
     // Another gateway may have ended it, for a ttl of its own.
     const Duration life = std::max(op.record->expires_at - op.now, Duration::zero());
-    count({.record = kept_.record, .chunks = chunks, .outcome = outcome ? outcome->size() : 0}, life);
+    count({.record = kept_.record, .chunks = chunks, .outcome = most_of_outcome(op.record->state, outcome, chunks)},
+          life);
   }
 }
 

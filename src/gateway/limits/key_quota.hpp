@@ -46,6 +46,9 @@ class KeyQuota {
 
   // A key that may be new. Counted as such unless refused.
   std::optional<CallerTable::Refusal> take_key();
+  // Whether this op may go to the store: a chunk of a stream may not while the caller or the network is over its quota
+  // of stored bytes. Streams that began together would go far beyond it otherwise.
+  bool has_room_for(const Op& op);
   // The store has answered an op of this request.
   void answered(const Op& op);
   // This op ends the claim at some time, when the request is over.
@@ -70,6 +73,7 @@ class KeyQuota {
   void may_be_done(const Op& op);
   void may_be_stopped(const Op& op);
   void seen(const Op& op);
+  std::size_t most_of_outcome(State state, const OutcomeBytes& outcome, std::size_t chunks) const;
   // A newer claim may have been handed to the request. It has no chunks.
   void follow(const Nonce& nonce);
   void count(const Kept& kept, Duration life);

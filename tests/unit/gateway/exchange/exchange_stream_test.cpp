@@ -276,6 +276,26 @@ TEST_P(ExchangeStream, a_full_store_stops_the_recording_and_not_the_stream) {
   EXPECT_EQ(world.record()->body_kept, BodyKept::no);
 }
 
+// The claim and the first chunks find room; the two streams together do not.
+TEST_P(ExchangeStream, streams_over_the_quota_go_on_unrecorded) {
+  Ask ask = streaming;
+  ask.quota = 2000;
+  BackendScript large = streams({std::string(1500, 'a'), "b", "c"}, 1s);
+  world.backend.then(large);
+  world.backend.then(large);
+  const Call& first = world.send(ask);
+  ask.key = 2;
+  const Call& second = world.send(ask);
+  world.executor.run_to_the_end();
+  for (const Call* call : {&first, &second}) {
+    EXPECT_EQ(call->told(), std::string(1500, 'a') + "bc");
+    EXPECT_EQ(call->stream_end(), Kind::end);
+  }
+  EXPECT_EQ(world.record(1)->body_kept, BodyKept::no);
+  EXPECT_EQ(world.record(2)->body_kept, BodyKept::no);
+  EXPECT_LT(world.gateway.counted_for_caller(), 2000U) << "chunks that are not kept are given back";
+}
+
 // Whatever step of the store fails, and whether or not it was done: what was told is a prefix of the stream, it ends
 // cleanly only if it is recorded, and nothing is executed twice.
 TEST_P(ExchangeStream, each_step_of_the_store_fails_in_turn) {

@@ -40,9 +40,9 @@ inline Fingerprint fingerprint_of(int content) {
 
 // Whoever sends: what is stored for them is counted, and nothing is refused.
 inline constexpr TenantTag payer{'p'};
-inline Limits counted_limits() {
+inline Limits counted_limits(std::size_t quota) {
   Limits limits;
-  limits.caller.stored_bytes = limits.address.stored_bytes = std::size_t{1} << 40U;
+  limits.caller.stored_bytes = limits.address.stored_bytes = quota;
   return limits;
 }
 
@@ -54,6 +54,7 @@ struct Ask {
   std::optional<OperationId> life = std::nullopt;
   bool streams = false;  // its client takes a response as it comes
   Asks what = Asks::execution;
+  std::size_t quota = std::size_t{1} << 40U;  // of stored bytes
 };
 
 // One request on its way, and what its client got.
@@ -143,7 +144,8 @@ class Call final : private Presence, private ReplyStart {
   }
 
   Task<void> run(Ask ask) {
-    KeyQuota quota(quotas_, limits_, exchange_.ports().clock);
+    const Limits limits = counted_limits(ask.quota);
+    KeyQuota quota(quotas_, limits, exchange_.ports().clock);
     EXPECT_TRUE(quota.begin(payer));
     quota.charge(payer);
     const KeyedRequest request{.policy = policy_,
@@ -173,7 +175,6 @@ class Call final : private Presence, private ReplyStart {
 
   std::string head_text_;
   QuotaTables& quotas_;
-  const Limits limits_ = counted_limits();
   const Policy policy_;
   Backend& backend_;
   const std::string request_id_;
@@ -306,7 +307,8 @@ struct World {
       Op read{.verb = Verb::read, .id = operation(key), .chunk_bytes = std::string::npos};
       store.run_inside(read);
       if (read.record && read.record->outcome) bytes += read.record->outcome->size();
-      for (const OutcomeBytes& chunk : read.chunks) bytes += chunk->size();
+      constexpr std::size_t of_a_chunk = 80;  // beside its bytes
+      for (const OutcomeBytes& chunk : read.chunks) bytes += chunk->size() + of_a_chunk;
     }
     return bytes;
   }
