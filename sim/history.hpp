@@ -1,5 +1,5 @@
 // Checks what happened at the store and at the backend against what may happen. The model shares no decisions with the
-// store or the gateway: it is a second implementation of the promises in docs/guarantees.md.
+// store or the gateway: it is a second implementation of the promises in docs/reference/guarantees.md.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // A client that retries correctly: one logical operation, one key, several tries. Every try carries the same key and
 // the same bytes, so a server that supports the key (Once, or an API with its own idempotency keys) does the work once,
-// even if requests or responses are lost. docs/client.md lists what is retried, and why.
+// even if requests or responses are lost. docs/guides/client.md lists what is retried, and why.
 //
 // send() collects the response; stream() gives it out as it comes and continues it on another connection if its own
 // breaks. Do not use them with a server that ignores the key: there a retry may do the work twice.
@@ -87,7 +87,7 @@ struct Options {
   std::string user_agent = "once-client";
 };
 
-// What became of one try. The table in docs/client.md has a row for each.
+// What became of one try. The table in docs/guides/client.md has a row for each.
 enum class Happened : std::uint8_t {
   // Nothing of the request was sent.
   not_resolved,

@@ -1,6 +1,6 @@
 // The gateway's engine inside of your process, with your handler in place of the backend: for HTTP requests that should
 // be executed once, without a proxy in front. Same configuration file, stores, operation ids and replies as the
-// gateway, so a service can move between the two without losing a key. docs/gate.md has the guide.
+// gateway, so a service can move between the two without losing a key. docs/guides/gate.md has the guide.
 //
 // For work that is not an HTTP request use once::Guard. For other languages: once/once.h.
 //
@@ -130,7 +130,8 @@ class Claim {
 
   unsigned attempt() const;
   std::uint64_t fence() const;
-  // For once_finish(claim, …) in a transaction of your own: see docs/exactly-once.md. A capability: do not log it.
+  // For once_finish(claim, …) in a transaction of your own: see docs/guides/exactly-once.md. A capability: do not log
+  // it.
   const std::string& token() const;
   const std::string& operation() const;  // its id, in hexadecimal
   const std::string& request_id() const;

@@ -1,6 +1,6 @@
 // Runs work in your own process once: calls that cost money, jobs, messages that may arrive twice. The first caller
 // does the work and its value is recorded. Later callers get the value, concurrent callers get "in progress", and if an
-// owner dies another one takes over. docs/library.md has the guarantees.
+// owner dies another one takes over. docs/guides/library.md has the guarantees.
 //
 // Not for HTTP requests (the gateway handles those, in front of any backend) and not a cache: a value is kept so that
 // the work is not repeated.
@@ -58,9 +58,9 @@ struct Observed {
 };
 
 struct Options {
-  // memory: | journal:DIR | redis://… | postgres://… | mysql://…; docs/stores.md has them all. A journal belongs to one
-  // process, memory is gone with it; the others are shared by everybody who uses the same secret. The tables of
-  // PostgreSQL and MySQL are made by `once schema`.
+  // memory: | journal:DIR | redis://… | postgres://… | mysql://…; docs/operate/stores.md has them all. A journal
+  // belongs to one process, memory is gone with it; the others are shared by everybody who uses the same secret. The
+  // tables of PostgreSQL and MySQL are made by `once schema`.
   std::string store = "memory:";
   // At least 16 unpredictable bytes, the same in every process that shares the store. Operation ids are HMACs under it.
   std::string secret = {};
@@ -327,7 +327,8 @@ class Claim {
   Claim& operator=(Claim&& other) noexcept;
   ~Claim();
 
-  // For once_finish(claim, …) in a transaction of your own: see docs/exactly-once.md. A capability: do not log it.
+  // For once_finish(claim, …) in a transaction of your own: see docs/guides/exactly-once.md. A capability: do not log
+  // it.
   const std::string& handle() const;
   unsigned attempt() const;
   std::uint64_t fence() const;
@@ -359,7 +360,7 @@ struct [[nodiscard]] Claimed {
   Outcome<std::string> outcome;  // it is not
 };
 
-// Everything since it was opened. docs/library.md has alerts on them.
+// Everything since it was opened. docs/guides/library.md has alerts on them.
 struct Counts {
   std::uint64_t fresh = 0;   // succeeded, by the call's own work
   std::uint64_t cached = 0;  // succeeded before

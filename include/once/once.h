@@ -1,5 +1,5 @@
 /* Once inside a process of any language: a gate takes the place of the gateway, with your handler in place of the
- * backend. Same configuration file, same stores, same operation ids, same replies. docs/gate.md is the guide, with a
+ * backend. Same configuration file, same stores, same operation ids, same replies. docs/guides/gate.md is the guide, with a
  * sample; include/once/gate.hpp is the same for C++.
  *
  *   once_begin(gate, &request, tag)  ->  an event: a reply to send as it is (replay, conflict, problem),
@@ -203,7 +203,7 @@ ONCE_API void once_claim_free(once_claim *claim);
 
 enum { ONCE_TAKEOVER = 0, ONCE_RETRY = 1, ONCE_HOLD = 2 }; /* what becomes of work whose owner is gone */
 
-/* As once::guard::Request: docs/library.md has what each member means. Ids are those of the library and of the claims
+/* As once::guard::Request: docs/guides/library.md has what each member means. Ids are those of the library and of the claims
  * API. Times in milliseconds; 0: the default. */
 typedef struct once_work {
   size_t size;
@@ -305,7 +305,7 @@ typedef struct once_claim_info {
   uint64_t max_body; /* record.max_body: a larger response is not kept */
 } once_claim_info;
 
-/* Of work. Names are those of docs/library.md. */
+/* Of work. Names are those of docs/guides/library.md. */
 typedef struct once_outcome {
   once_bytes status; /* "succeeded", "in_progress", "failed"; "absent" of once_look() */
   once_bytes reason; /* "none", "at_work", "gone", "work_failed", "lost", "not_recorded", "unknown", "mismatch", … */
@@ -370,7 +370,7 @@ typedef struct once_text {
   size_t size;
 } once_text;
 
-/* Everything that is counted, in Prometheus' text format; the names are those of docs/metrics.md. */
+/* Everything that is counted, in Prometheus' text format; the names are those of docs/reference/metrics.md. */
 ONCE_API once_status once_metrics(once_gate *gate, once_text **text);
 /* What is kept of a JSON value: members by name, "error.message" for one inside of another. ONCE_INVALID: no valid JSON,
  * or a name twice in one object. */

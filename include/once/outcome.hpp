@@ -1,5 +1,5 @@
 // The result of guarded work: succeeded, in progress or failed. A value, never an exception. The terms are those of
-// docs/library.md and docs/claims.md.
+// docs/guides/library.md and docs/guides/claims.md.
 #pragma once
 
 #include <chrono>

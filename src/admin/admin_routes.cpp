@@ -1,5 +1,5 @@
-// The paths of the admin interface. A new endpoint is a handler in Admin and a row here; docs/dashboard.md has the same
-// rows, and a test compares them with GET /v1.
+// The paths of the admin interface. A new endpoint is a handler in Admin and a row here; docs/operate/dashboard.md has
+// the same rows, and a test compares them with GET /v1.
 #include <algorithm>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Writes metrics in Prometheus' text format 0.0.4. Names are stable; docs/metrics.md lists them.
+// Writes metrics in Prometheus' text format 0.0.4. Names are stable; docs/reference/metrics.md lists them.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// /v1/keys: lists keys in the store and lets operators change one key or many; docs/keys.md is the user's description.
-// Runs on the admin's event loop. Scans and the audit file, which block, run on separate threads. Actions are ordinary
-// store operations with the nonce of the record that the operator saw, so of two concurrent changes one wins and the
-// other gets an error.
+// /v1/keys: lists keys in the store and lets operators change one key or many; docs/operate/keys.md is the user's
+// description. Runs on the admin's event loop. Scans and the audit file, which block, run on separate threads. Actions
+// are ordinary store operations with the nonce of the record that the operator saw, so of two concurrent changes one
+// wins and the other gets an error.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Writes /metrics: all counters of workers, stores and the claims API, added up. docs/metrics.md lists them.
+// Writes /metrics: all counters of workers, stores and the claims API, added up. docs/reference/metrics.md lists them.
 #pragma once
 
 #include <map>

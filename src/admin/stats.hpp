@@ -1,4 +1,4 @@
-// GET /v1/stats and /v1/events: the state of this gateway as JSON. docs/dashboard.md describes the members.
+// GET /v1/stats and /v1/events: the state of this gateway as JSON. docs/operate/dashboard.md describes the members.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // The claims API: what the gateway does for HTTP requests, for any other work, such as jobs, queue consumers and paid
 // API calls. A client claims an operation, does the work, and reports the result. Other clients can wait for it, and
-// get the value later. docs/claims.md describes the protocol, docs/openapi.json specifies it.
+// get the value later. docs/guides/claims.md describes the protocol, docs/reference/openapi.json specifies it.
 //
 // It has its own address and thread. It uses the same store as the gateway, with ids that no request can have.
 #pragma once
@@ -118,7 +118,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   Progress progress_;
 };
 
-// docs/openapi.json
+// docs/reference/openapi.json
 std::string_view openapi_document();
 
 }  // namespace once::claims

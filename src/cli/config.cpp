@@ -10,9 +10,9 @@ namespace once::cli {
 Run add_config(CLI::App& app) {
   CLI::App* command = app.add_subcommand("config", "Print every setting with its default, as a configuration file");
   const auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--markdown", *markdown, "Print the reference page, docs/configuration.md");
+  command->add_flag("--markdown", *markdown, "Print the reference page, docs/reference/configuration/README.md");
   const auto schema = std::make_shared<bool>(false);
-  command->add_flag("--schema", *schema, "Print a JSON schema for editors, docs/once.schema.json");
+  command->add_flag("--schema", *schema, "Print a JSON schema for editors, docs/reference/once.schema.json");
   command->footer(
       "To start your own file: once config > once.yaml\n"
       "A YAML editor can check and complete the file with a first line such as\n"

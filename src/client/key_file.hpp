@@ -1,6 +1,6 @@
-// The key of one operation on disk, so that a restarted process continues with it. docs/client.md describes the file.
-// It is written under another name, synced, and linked to its final name without replacing a file: two processes that
-// start together get one key, and a crash leaves either no key file or a complete one.
+// The key of one operation on disk, so that a restarted process continues with it. docs/guides/client.md describes the
+// file. It is written under another name, synced, and linked to its final name without replacing a file: two processes
+// that start together get one key, and a crash leaves either no key file or a complete one.
 #pragma once
 
 #include <expected>

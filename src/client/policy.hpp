@@ -25,7 +25,7 @@ struct Row {
   std::string_view name;
   Retried retried;
   Sent sent;
-  std::string_view what;  // as docs/client.md has it
+  std::string_view what;  // as docs/guides/client.md has it
   std::string_view why;
 };
 

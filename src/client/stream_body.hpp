@@ -1,5 +1,5 @@
 // The body of one stream over several responses: what was given to the caller, and whether another response continues
-// it. No I/O. The clients for Node and Python follow the same rules; docs/client.md has them.
+// it. No I/O. The clients for Node and Python follow the same rules; docs/guides/client.md has them.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 
 namespace once::config {
 
-// docs/once.schema.json
+// docs/reference/once.schema.json
 std::string json_schema();
 
 }  // namespace once::config

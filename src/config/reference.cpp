@@ -150,7 +150,7 @@ constexpr std::string_view upstream_section = R"(
 ## An upstream
 
 Every entry of `upstreams:` is a URL, or a map of these settings with at least `servers`. On the command line: `--set
-upstreams.NAME.queue=10`. [Upstreams](upstreams.md) explains how they work together.
+upstreams.NAME.queue=10`. [Upstreams](../../guides/upstreams.md) explains how they work together.
 
 ```yaml
 upstreams:
@@ -240,7 +240,8 @@ std::string reference_markdown() {
   out += "\n## The process\n";
   table(out, process_settings(), config);
   out +=
-      "\n## Reload\n\nA [reload](reload.md) applies routes, defaults and the settings below. Any other change needs a "
+      "\n## Reload\n\nA [reload](../../operate/reload.md) applies routes, defaults and the settings below. Any other "
+      "change needs a "
       "restart:\n";
   for (const Setting<Config>& setting : process_settings()) {
     if (reloads(setting.name)) fmt::format_to(std::back_inserter(out), "`{}` ", setting.name);

@@ -7,7 +7,7 @@
 
 namespace once::config {
 
-// docs/configuration.md
+// docs/reference/configuration/README.md
 std::string reference_markdown();
 
 // Every setting with its default and what it is for, as a configuration file; reading it changes nothing.

@@ -1,4 +1,4 @@
-// The pictures in docs/dashboard.md. Made anew with ONCE_UPDATE_DOCS=1; otherwise they must be there.
+// The pictures in docs/operate/dashboard.md. Made anew with ONCE_UPDATE_DOCS=1; otherwise they must be there.
 import assert from "node:assert/strict";
 import {mkdirSync, readFileSync} from "node:fs";
 import path from "node:path";

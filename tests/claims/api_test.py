@@ -411,7 +411,7 @@ class Refusals(ClaimsTest):
 
     def test_the_document_is_served_as_it_stands(self):
         served = self.api().ask("GET", "/openapi.json")
-        self.assertEqual(served.body.decode(), (schema.ROOT / "docs" / "openapi.json").read_text())
+        self.assertEqual(served.body.decode(), (schema.ROOT / "docs" / "reference" / "openapi.json").read_text())
 
 
 if __name__ == "__main__":

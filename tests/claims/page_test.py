@@ -1,4 +1,4 @@
-"""docs/claims.md: its curl session gives what it shows, and its programs run."""
+"""docs/guides/claims.md: its curl session gives what it shows, and its programs run."""
 import os
 import re
 import subprocess
@@ -8,7 +8,7 @@ import unittest
 import node_package
 from support import ROOT, ClaimsTest
 
-PAGE = (ROOT / "docs" / "claims.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "claims.md").read_text()
 
 
 def blocks(language):

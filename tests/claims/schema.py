@@ -1,10 +1,10 @@
-"""A JSON Schema checker for what docs/openapi.json uses, and no more: an unknown keyword is an error of its own."""
+"""A JSON Schema checker for what docs/reference/openapi.json uses, and no more: an unknown keyword is an error of its own."""
 import json
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENT = json.loads((ROOT / "docs" / "openapi.json").read_text())
+DOCUMENT = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text())
 ANNOTATIONS = {"description", "default", "examples"}
 TYPES = {"object": dict, "string": str, "integer": int, "boolean": bool, "array": list}
 

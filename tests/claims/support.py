@@ -1,4 +1,4 @@
-"""The claims API of a real gateway, and a client that holds every answer against docs/openapi.json."""
+"""The claims API of a real gateway, and a client that holds every answer against docs/reference/openapi.json."""
 import dataclasses
 import http.client
 import json

@@ -190,11 +190,12 @@ TEST(ClientWithGateway, examples_of_the_page_do_what_they_say) {
   EXPECT_TRUE(ask(Client(), demo.payments(), R"({"amount": 1, "currency": "EUR"})"));
   EXPECT_FALSE(ask(Client(), demo.payments(), "no payment"));
   EXPECT_EQ(payments_made(demo), 2);
-  const std::string page = text_of("docs/client.md");
+  const std::string page = text_of("docs/guides/client.md");
   for (const char* file : {"tests/client/example.cpp", "tests/client/stream_example.cpp"}) {
     const std::string example = text_of(file);
     const std::string code = example.substr(example.find("#include"));
-    EXPECT_TRUE(page.contains("```cpp\n" + code + "```\n")) << "docs/client.md shows another program than " << file;
+    EXPECT_TRUE(page.contains("```cpp\n" + code + "```\n"))
+        << "docs/guides/client.md shows another program than " << file;
   }
 }
 

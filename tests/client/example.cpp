@@ -1,5 +1,5 @@
-// The example of docs/client.md, word for word; client_test compares them. It is built as a program that knows nothing
-// of Once but its public header.
+// The example of docs/guides/client.md, word for word; client_test compares them. It is built as a program that knows
+// nothing of Once but its public header.
 #include <once/client.hpp>
 
 int pay(const once::Client& client, const std::string& url) {

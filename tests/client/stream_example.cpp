@@ -1,4 +1,4 @@
-// The second example of docs/client.md, word for word; client_test compares them.
+// The second example of docs/guides/client.md, word for word; client_test compares them.
 #include <iostream>
 
 #include <once/client.hpp>

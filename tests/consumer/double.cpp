@@ -1,5 +1,5 @@
 // How a program tests its own use of a guard: on the library's double. Built against an installed tree, as
-// docs/library.md shows it.
+// docs/guides/library.md shows it.
 #include <functional>
 #include <future>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// The shapes of docs/library.md that need more than one call: claims, failures and types of your own.
+// The shapes of docs/guides/library.md that need more than one call: claims, failures and types of your own.
 #include <cstdio>
 #include <string>
 

@@ -1,4 +1,4 @@
-"""docs/dashboard.md lists every path of the admin interface with its methods, and no other."""
+"""docs/operate/dashboard.md lists every path of the admin interface with its methods, and no other."""
 import json
 import re
 import unittest
@@ -11,7 +11,7 @@ ROW = re.compile(r"^\| `(GET|POST|GET, POST) (/\S*)` \| (yes|no) \|", re.MULTILI
 
 
 def documented():
-    page = (support.ROOT / "docs" / "dashboard.md").read_text()
+    page = (support.ROOT / "docs" / "operate" / "dashboard.md").read_text()
     return {path: (methods.split(", "), token == "yes") for methods, path, token in ROW.findall(page)}
 
 

@@ -1,11 +1,11 @@
-"""docs/architecture.md and the map in README.md name what is there: functions in their files, types, folders."""
+"""docs/design/architecture.md and the map in README.md name what is there: functions in their files, types, folders."""
 import functools
 import re
 import unittest
 
 import support
 
-PAGE = (support.ROOT / "docs" / "architecture.md").read_text()
+PAGE = (support.ROOT / "docs" / "design" / "architecture.md").read_text()
 README = (support.ROOT / "README.md").read_text()
 STEP = re.compile(r"^\| (\d+) \| (?:– )?`([\w/.]+): ([\w:]+)` \|", re.MULTILINE)
 NODE = re.compile(r'\w+\["([^"]*)"\]')

@@ -1,4 +1,4 @@
-"""A page of docs/guides as somebody follows it: one shell, from the first block to the last.
+"""A page as a reader follows it: one shell, from the first block to the last.
 
 | block | what is done with it |
 | --- | --- |
@@ -378,10 +378,10 @@ def check_json(text):
 
 
 def check_dialect(block):
-    """A text that tells clients of a dialect, `<!-- dialect: NAME -->`, names what it sets, as docs/configuration.md has it."""
+    """A text that tells clients of a dialect, `<!-- dialect: NAME -->`, names what it sets, as the reference has it."""
     if "dialect" not in block.notes:
         return
-    table = (support.ROOT / "docs" / "configuration.md").read_text().split("## Dialects")[1].split("\n## ")[0]
+    table = support.reference().split("## Dialects")[1].split("\n## ")[0]
     names, _, *rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines() if row.startswith("|")]
     sets = {row[0]: row[names.index(block.notes["dialect"])] for row in rows}
     for setting in ("key.header", "key.max_length", "wording.mismatch_status", "wording.replay_header"):

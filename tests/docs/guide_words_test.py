@@ -1,4 +1,4 @@
-"""What the pages of docs/guides name is there: metrics, settings, alerts."""
+"""What the pages that are followed name is there: metrics, settings, alerts."""
 import json
 import re
 import unittest
@@ -11,7 +11,7 @@ class Words(unittest.TestCase):
     """What the pages name is there."""
 
     def test_every_metric_named_is_a_metric(self):
-        documented = set(re.findall(r"`(once_\w+)`", (support.ROOT / "docs" / "metrics.md").read_text()))
+        documented = set(re.findall(r"`(once_\w+)`", (support.ROOT / "docs" / "reference" / "metrics.md").read_text()))
         for page in support.guides():
             for name in re.findall(r"`(once_\w+)[`{]", page.read_text()):
                 with self.subTest(page=page.name, metric=name):
@@ -19,8 +19,7 @@ class Words(unittest.TestCase):
 
     def test_every_setting_named_is_a_setting(self):
         """`record.statuses` and the like, where a page writes them with their section."""
-        reference = (support.ROOT / "docs" / "configuration.md").read_text()
-        known = set(re.findall(r"^\| `([\w.]+)` \|", reference, re.MULTILINE))
+        known = support.settings()
         sections = {name.split(".")[0] for name in known if "." in name}
         for page in support.guides():
             text = guide.BLOCK.sub("", page.read_text())
@@ -33,17 +32,17 @@ class Words(unittest.TestCase):
         if not rules.exists():
             self.skipTest(f"there is no {rules.relative_to(support.ROOT)} yet")
         alerts = re.findall(r"^\s*- alert: (\w+)$", rules.read_text(), re.MULTILINE)
-        sections = re.findall(r"^### (Once\w+)$", (support.GUIDES / "runbook.md").read_text(), re.MULTILINE)
+        sections = re.findall(r"^### (Once\w+)$", (support.DOCS / "operate" / "runbook.md").read_text(), re.MULTILINE)
         self.assertGreater(len(alerts), 0)
         self.assertEqual(sorted(set(alerts)), sorted(sections))  # one alert may have several rules
 
     def test_express_is_the_version_that_the_test_installs(self):
         wanted = json.loads((guide.HERE / "express" / "package.json").read_text())["dependencies"]["express"]
-        page = (support.GUIDES / "put-it-before" / "express.md").read_text()
+        page = (support.DOCS / "guides" / "put-it-before" / "express.md").read_text()
         self.assertEqual(re.findall(r"npm install express@(\S+)", page), [wanted])
 
     def test_every_section_of_the_runbook_says_the_same_five_things(self):
-        sections = re.split(r"^### (Once\w+)$", (support.GUIDES / "runbook.md").read_text(), flags=re.MULTILINE)[1:]
+        sections = re.split(r"^### (Once\w+)$", (support.DOCS / "operate" / "runbook.md").read_text(), flags=re.MULTILINE)[1:]
         for name, text in zip(sections[::2], sections[1::2]):
             with self.subTest(alert=name):
                 said = re.findall(r"^- \*\*(It means|Clients see|Look at|Do|Afterwards)\*\*", text, re.MULTILINE)

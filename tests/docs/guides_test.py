@@ -1,6 +1,6 @@
-"""Every page of docs/guides is followed from top to bottom: its files are written, its commands typed, its output compared.
+"""Every page that says so at its top is followed from top to bottom: its files are written, its commands typed, its output compared.
 
-ONCE_GUIDE names one page; without it all are followed. ONCE_GUIDES_FOLDER is where npm's packages stay between two runs.
+ONCE_GUIDE names one page, such as start/quick-start; without it all are followed. ONCE_GUIDES_FOLDER is where npm's packages stay between two runs.
 """
 import fcntl
 import hashlib
@@ -55,7 +55,7 @@ def add_tests():
     """One for each page, so that a run names those that fail."""
     only = os.environ.get("ONCE_GUIDE")
     for page in support.guides():
-        name = str(page.relative_to(support.GUIDES).with_suffix(""))
+        name = str(page.relative_to(support.DOCS).with_suffix(""))
         if only in (None, "", name):
             setattr(Guides, "test_" + re.sub(r"\W", "_", name), lambda self, page=page: self.follow(page))
 

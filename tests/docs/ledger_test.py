@@ -1,5 +1,5 @@
 """The commands in examples/ledger/README.md are run as they stand, on a PostgreSQL of the test's own, and so is the SQL of
-docs/exactly-once.md."""
+docs/guides/exactly-once.md."""
 import os
 import signal
 import subprocess
@@ -14,7 +14,7 @@ import catalog  # noqa: E402
 import server  # noqa: E402
 
 README = support.ROOT / "examples" / "ledger" / "README.md"
-PAGE = support.ROOT / "docs" / "exactly-once.md"
+PAGE = support.ROOT / "docs" / "guides" / "exactly-once.md"
 
 
 class LedgerExample(unittest.TestCase):

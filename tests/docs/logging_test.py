@@ -1,4 +1,4 @@
-"""docs/logging.md lists every line that is logged, with its level, and every field of the access log."""
+"""docs/reference/logging.md lists every line that is logged, with its level, and every field of the access log."""
 import re
 import unittest
 
@@ -22,7 +22,7 @@ ACCESS = re.compile(r'log_line\(format, now, LogLevel::info, "request",(.*?)\);'
 
 class Logging(unittest.TestCase):
     def test_page_lists_every_message_with_level_and_fields(self):
-        page = (support.ROOT / "docs" / "logging.md").read_text()
+        page = (support.ROOT / "docs" / "reference" / "logging.md").read_text()
         rows = re.findall(r"^\| `([^`]+)` \| (debug|info|warn|error|always) \| ([^|]*)\|", page, re.MULTILINE)
         on_page = {message: (level, re.findall(r"`(\w+)`", fields)) for message, level, fields in rows}
         in_source = logged()

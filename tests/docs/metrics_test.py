@@ -1,4 +1,4 @@
-"""docs/metrics.md names every metric that is served, and no other, with its type."""
+"""docs/reference/metrics.md names every metric that is served, and no other, with its type."""
 import re
 import unittest
 import urllib.request
@@ -9,7 +9,7 @@ ROW = re.compile(r"^\| `((?:once|process)_\w+)` \| (\w+) \|", re.MULTILINE)
 
 
 def documented():
-    return dict(ROW.findall((support.ROOT / "docs" / "metrics.md").read_text()))
+    return dict(ROW.findall((support.ROOT / "docs" / "reference" / "metrics.md").read_text()))
 
 
 def served(store):

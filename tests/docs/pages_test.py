@@ -11,6 +11,14 @@ import support
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 SOURCE = re.compile(r"`((?:src|tests|docs|scripts|bench|cmake)/[\w./-]+)`")
+NAMED = re.compile(r"(?<![\w.])docs/[\w./-]+\.(?:md|json)\b")
+FOLDERS = ("src", "include", "sim", "tests", "scripts", "packaging", "bindings", "examples", "cmake", "bench")
+TEXT = {".cpp", ".hpp", ".h", ".c", ".py", ".ts", ".js", ".mjs", ".txt", ".cmake", ".in", ".yml", ".yaml", ".sh", ".json", ".service"}
+
+
+def sources():
+    return [path for folder in FOLDERS for path in sorted((support.ROOT / folder).rglob("*"))
+            if path.suffix in TEXT and "node_modules" not in path.parts]
 
 
 def anchor(heading):
@@ -26,7 +34,8 @@ def without_code(text):
 class Pages(unittest.TestCase):
     def test_every_relative_link_resolves(self):
         looked_at = 0
-        for page in support.pages():
+        beside = [page for folder in ("bindings", "examples") for page in sorted((support.ROOT / folder).glob("*/*.md"))]
+        for page in [*support.pages(), *beside]:
             for link in LINK.findall(without_code(page.read_text())):
                 if re.match(r"\w+:", link):
                     continue
@@ -45,13 +54,27 @@ class Pages(unittest.TestCase):
                 with self.subTest(page=str(page.relative_to(support.ROOT)), file=name):
                     self.assertTrue((support.ROOT / name).exists())
 
-    def test_every_page_is_in_the_index(self):
-        docs = support.ROOT / "docs"
-        linked = {(docs / link).resolve() for link in LINK.findall((docs / "README.md").read_text())}
-        for page in sorted(docs.rglob("*.md")):
-            if page != docs / "README.md":
+    def test_every_page_that_a_source_names_exists(self):
+        looked_at = 0
+        for path in sources():
+            for name in NAMED.findall(path.read_text()):
+                with self.subTest(file=str(path.relative_to(support.ROOT)), page=name):
+                    self.assertTrue((support.ROOT / name).exists())
+                looked_at += 1
+        self.assertGreater(looked_at, 50)
+
+    def test_every_page_is_in_an_index(self):
+        """In docs/README.md, or in the README.md of its folder, which is in that one."""
+        linked = {index.parent: {(index.parent / link.partition("#")[0]).resolve() for link in LINK.findall(index.read_text())}
+                  for index in sorted(support.DOCS.rglob("README.md"))}
+        for page in sorted(support.DOCS.rglob("*.md")):
+            index = support.DOCS if page.name == "README.md" else page.parent
+            if page != support.DOCS / "README.md":
                 with self.subTest(page=str(page.relative_to(support.ROOT))):
-                    self.assertIn(page.resolve(), linked)
+                    self.assertIn(page, linked.get(index, linked[support.DOCS]))
+
+    def test_the_index_fits_a_screen(self):
+        self.assertLessEqual(len((support.DOCS / "README.md").read_text().splitlines()), 50)
 
     def test_every_yaml_snippet_passes_once_check(self):
         looked_at = 0

@@ -1,4 +1,4 @@
-"""docs/requirements.md: every row names a test, and every test, file and setting that it names is there."""
+"""docs/design/requirements.md: every row names a test, and every test, file and setting that it names is there."""
 import ast
 import functools
 import re
@@ -6,7 +6,7 @@ import unittest
 
 import support
 
-PAGE = support.ROOT / "docs" / "requirements.md"
+PAGE = support.ROOT / "docs" / "design" / "requirements.md"
 CODE = re.compile(r"`([^`]+)`")
 GTEST = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): \S.*")
@@ -60,7 +60,7 @@ def with_headers(path):
 
 @functools.cache
 def settings():
-    return set(re.findall(r"^\| `([a-z_.]+)` \|", (support.ROOT / "docs" / "configuration.md").read_text(), re.MULTILINE))
+    return support.settings()
 
 
 def is_test(name):

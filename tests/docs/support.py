@@ -9,7 +9,9 @@ import secrets
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GUIDES = ROOT / "docs" / "guides"
+DOCS = ROOT / "docs"
+CONFIGURATION = DOCS / "reference" / "configuration"
+FOLLOWED = "<!-- tests/docs/guides_test.py follows this page from top to bottom. -->"
 ONCE = os.environ["ONCE_BINARY"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 README_ADDRESS = "127.0.0.1:8080"
@@ -17,11 +19,22 @@ FILE = re.compile(r"/etc/once/([\w./-]+)")
 
 
 def pages():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def guides():
-    return sorted(GUIDES.rglob("*.md"))
+    """The pages that are followed: they say so at the top."""
+    return [page for page in sorted(DOCS.rglob("*.md")) if FOLLOWED in page.read_text().splitlines()]
+
+
+def reference():
+    """The pages of the settings, as one text."""
+    return "\n".join(page.read_text() for page in sorted(CONFIGURATION.glob("*.md")))
+
+
+def settings():
+    """The names of all settings."""
+    return set(re.findall(r"^\| `([\w.]+)` \|", reference(), re.MULTILINE))
 
 
 def blocks(path, language):

@@ -1,4 +1,4 @@
-"""The upload of docs/streams.md is run as it stands: the file arrives once, and a retry gets the recorded response."""
+"""The upload of docs/guides/streams.md is run as it stands: the file arrives once, and a retry gets the recorded response."""
 import os
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ sys.path.insert(0, str(support.ROOT / "tests" / "e2e"))
 
 from harness import EndToEnd  # noqa: E402
 
-PAGE = support.ROOT / "docs" / "streams.md"
+PAGE = support.ROOT / "docs" / "guides" / "streams.md"
 SIZE = (8 << 20) + 1  # more than max_request_body
 
 

@@ -1,4 +1,4 @@
-"""The files of a journal, as docs/journal-format.md says they are: for tests that damage or tear them."""
+"""The files of a journal, as docs/reference/journal-format.md says they are: for tests that damage or tear them."""
 import contextlib
 import dataclasses
 import struct

@@ -158,7 +158,7 @@ class OnTheWire(Send):
 
     def test_help_has_the_exit_codes(self):
         done = subprocess.run([os.environ["ONCE_BINARY"], "send", "--help"], capture_output=True, text=True)
-        page = (pathlib.Path(__file__).parents[2] / "docs/client.md").read_text()
+        page = (pathlib.Path(__file__).parents[2] / "docs/guides/client.md").read_text()
         table = page.split("| exit code |")[1].split("\n\n")[0]
         codes = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
         self.assertEqual(codes, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "130"])
@@ -167,11 +167,11 @@ class OnTheWire(Send):
 
 
 class Page(Send):
-    """What docs/client.md shows is run, and does what it says."""
+    """What docs/guides/client.md shows is run, and does what it says."""
 
     def setUp(self):
         super().setUp()
-        self.page = (pathlib.Path(__file__).parents[2] / "docs/client.md").read_text()
+        self.page = (pathlib.Path(__file__).parents[2] / "docs/guides/client.md").read_text()
         once = pathlib.Path(os.environ["ONCE_BINARY"])
         command = [once, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1", "--store", "memory:"]
         self.here = self.folder()

@@ -88,12 +88,12 @@ def check_installed(build, source, sanitizer):
 
 
 def check_page(source):
-    """Every block of code in docs/gate.md is a part of a sample that is built and run."""
+    """Every block of code in docs/guides/gate.md is a part of a sample that is built and run."""
     samples = "".join((HERE / name).read_text() for name in ("sample.c", "sample.cpp"))
     parts = re.findall(r"(?:/\*|//) docs: \w+(?: \*/)?\n(.*?)\n *(?:/\*|//) docs: end", samples, re.DOTALL)
     known = {textwrap.dedent(part).strip() for part in parts}
-    blocks = re.findall(r"```c(?:pp)?\n(.*?)```", (source / "docs/gate.md").read_text(), re.DOTALL)
-    assert {block.strip() for block in blocks} == known, "docs/gate.md and the samples differ"
+    blocks = re.findall(r"```c(?:pp)?\n(.*?)```", (source / "docs/guides/gate.md").read_text(), re.DOTALL)
+    assert {block.strip() for block in blocks} == known, "docs/guides/gate.md and the samples differ"
 
 
 def main():

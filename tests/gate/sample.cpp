@@ -1,4 +1,4 @@
-// The C++ of docs/gate.md, built and run as it stands there.
+// The C++ of docs/guides/gate.md, built and run as it stands there.
 #include <cstdio>
 #include <string>
 

@@ -411,7 +411,7 @@ std::string content(const std::string& path) {
 }
 
 TEST(LibraryPage, what_it_shows_is_in_the_consumer) {
-  const std::string page = content("docs/library.md");
+  const std::string page = content("docs/guides/library.md");
   const std::string consumer = content("tests/consumer/main.cpp") + content("tests/consumer/transaction.cpp") +
                                content("tests/consumer/double.cpp");
   const std::string begin = "```cpp\n";

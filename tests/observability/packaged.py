@@ -11,8 +11,8 @@ RULES = ROOT / "packaging" / "prometheus" / "once.rules.yml"
 SCRAPE = ROOT / "packaging" / "prometheus" / "scrape.yml"
 SCRAPE_PODS = SCRAPE.with_name("scrape-kubernetes.yml")
 DASHBOARD = ROOT / "packaging" / "grafana" / "once.json"
-RUNBOOK = ROOT / "docs" / "guides" / "runbook.md"
-METRICS_PAGE = ROOT / "docs" / "metrics.md"
+RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
+METRICS_PAGE = ROOT / "docs" / "reference" / "metrics.md"
 for folder in ("claims", "servers", "e2e"):
     sys.path.insert(0, str(ROOT / "tests" / folder))
 

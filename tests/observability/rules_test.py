@@ -213,7 +213,7 @@ class Rules(unittest.TestCase):
             with self.subTest(alert=alert.case):
                 self.assertIn(alert.labels["severity"], ("critical", "warning", "info"))
                 self.assertTrue(alert.annotations["summary"] and alert.annotations["description"])
-                self.assertEqual(alert.annotations["runbook_url"], f"docs/guides/runbook.md#{alert.name.lower()}")
+                self.assertEqual(alert.annotations["runbook_url"], f"docs/operate/runbook.md#{alert.name.lower()}")
 
     def test_the_runbook_has_a_part_for_every_alert(self):
         parts = re.findall(r"^#+ (\w+)$", packaged.RUNBOOK.read_text(), re.MULTILINE)

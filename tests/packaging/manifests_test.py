@@ -219,7 +219,7 @@ class Containerfile(unittest.TestCase):
 
     def test_one_name_and_one_way_to_build_it(self):
         builds = []
-        for path in (image.CONTAINERFILE, support.ROOT / "docs/install.md"):
+        for path in (image.CONTAINERFILE, support.ROOT / "docs/start/install.md"):
             lines = re.findall(r"podman (?:build|run) .*", path.read_text())
             self.assertEqual(len(lines), 2, path)
             builds.append(lines[0])
@@ -274,7 +274,7 @@ class Units(unittest.TestCase):
 
     def test_the_socket_of_the_claims_api_has_its_folder(self):
         folder = "/run/" + self.value("once.service", "RuntimeDirectory")[0]
-        told = re.findall(r"unix:(/run/[\w/]+)/\w+\.sock", (support.ROOT / "docs/claims.md").read_text())
+        told = re.findall(r"unix:(/run/[\w/]+)/\w+\.sock", (support.ROOT / "docs/guides/claims.md").read_text())
         self.assertEqual(set(told), {folder})
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze here")

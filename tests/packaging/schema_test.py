@@ -1,4 +1,4 @@
-"""docs/once.schema.json accepts and refuses what the loader does, setting by setting, and every example file is valid.
+"""docs/reference/once.schema.json accepts and refuses what the loader does, setting by setting, and every example file is valid.
 
 The schema speaks of YAML 1.2, as editors read it, so files are read that way here: yes and off are words.
 """
@@ -16,7 +16,7 @@ import yaml
 
 import support
 
-SCHEMA = json.loads((support.ROOT / "docs/once.schema.json").read_text())
+SCHEMA = json.loads((support.ROOT / "docs/reference/once.schema.json").read_text())
 # A secret_file of any name is well formed; it need not be there.
 WITH_SECRET = {**os.environ, "ONCE_SECRET": "0123456789abcdef"}
 # Where the schema is only a sketch: it accepts all that the loader does, and more.

@@ -56,6 +56,10 @@ class SelectTests(unittest.TestCase):
         self.assertIn("e2e.limits", names(select_tests.by_change(TESTS, ["tests/e2e/limits_test.py"])[0]))
         self.assertIn("store_test", names(select_tests.by_change(TESTS, ["tests/unit/store/lane_test.cpp"])[0]))
 
+    def test_a_changed_page_is_followed(self):
+        for page, test in ("start/quick-start", "docs.start.quick-start"), ("guides/put-it-before/nginx", "docs.guides.put-it-before.nginx"):
+            self.assertIn(test, names(select_tests.by_change(TESTS, [f"docs/{page}.md"])[0]))
+
     def test_a_changed_mutant_is_looked_for(self):
         chosen = names(select_tests.by_change(TESTS, ["tests/sim/mutants/hold_executes.patch"])[0])
         self.assertLessEqual({"mutants_test", "sim.mutants_apply"}, chosen)

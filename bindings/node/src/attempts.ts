@@ -8,7 +8,7 @@ import { distrust, isNotTrusted } from "./trust.js";
 export const RETRIED_STATUSES: readonly number[] = Object.freeze([408, 425, 429, 502, 503, 504]);
 
 /**
- * What fetchOnce() retries; docs/client.md says why. Every other response is returned as it is: 2xx, 3xx (never followed, because
+ * What fetchOnce() retries; docs/guides/client.md says why. Every other response is returned as it is: 2xx, 3xx (never followed, because
  * another URL is another operation), 422 and the other 4xx, 500, and a problem with `"retryable": false`. A 409 is retried if it says
  * that an earlier attempt is still running, or that the outcome is unknown and when to come back.
  */

@@ -1,5 +1,5 @@
 // The entry "once/claims": a client of the claims API, for work that a gateway keeps the books of. It needs no native code.
-// docs/claims.md has the protocol.
+// docs/guides/claims.md has the protocol.
 import "./random_node.js";
 import { request as httpRequest } from "node:http";
 

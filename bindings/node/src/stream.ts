@@ -1,5 +1,5 @@
 // streamOnce(): a keyed request whose response is read as it streams. If the connection breaks, the same request is sent again and the
-// stream continues after the bytes that were read. Runs in browsers, too; docs/streams.md says what the gateway promises.
+// stream continues after the bytes that were read. Runs in browsers, too; docs/guides/streams.md says what the gateway promises.
 import { Attempts, problemOf, type AttemptOptions, type FetchOnceInit } from "./attempts.js";
 import { parseEvents, type ServerSentEvent } from "./server_sent.js";
 import { NotStoppedError, stopOnce } from "./stop.js";

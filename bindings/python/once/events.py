@@ -48,7 +48,7 @@ class Done:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Of work. The names of status and reason are those of docs/library.md."""
+    """Of work. The names of status and reason are those of docs/guides/library.md."""
     status: str
     reason: str
     detail: str

@@ -172,7 +172,7 @@ class Claim(running.Claim):
         return result
 
 
-# Reasons of docs/library.md, as the status that the claims API has for them.
+# Reasons of docs/guides/library.md, as the status that the claims API has for them.
 _STATUS_OF = {"lost": "lost", "unknown": "unknown", "mismatch": "mismatch", "work_failed": "failed"}
 
 

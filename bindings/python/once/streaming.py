@@ -5,7 +5,7 @@
             print(event.data)
 
 Every try has one key and the same bytes, as with send(). No byte of the body is given twice, and no two executions are mixed.
-docs/streams.md says what the gateway promises.
+docs/guides/streams.md says what the gateway promises.
 """
 from __future__ import annotations
 

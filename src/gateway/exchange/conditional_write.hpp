@@ -1,6 +1,6 @@
 // A write on a route with conditional.if_match, with or without conditions. It is checked and forwarded while its
 // resource is claimed in the store, so that of two writers that name the same state only one finds it, at whatever
-// gateway. The claim belongs to the resource and to no caller or key. docs/conditional.md says what holds.
+// gateway. The claim belongs to the resource and to no caller or key. docs/guides/conditional.md says what holds.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The on-disk format: segment headers and frames. docs/journal-format.md describes it, and
+// The on-disk format: segment headers and frames. docs/reference/journal-format.md describes it, and
 // tests/unit/store/journal_format_test.cpp compares both with golden bytes. Pure functions without file access.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The settings of a journal: journal.* in docs/configuration.md.
+// The settings of a journal: journal.* in docs/reference/configuration/README.md.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What is retried, row by row; how long is waited; and that docs/client.md has the same table.
+// What is retried, row by row; how long is waited; and that docs/guides/client.md has the same table.
 #include "client/policy.hpp"
 
 #include <fstream>
@@ -175,7 +175,7 @@ TEST(ClientPolicy, page_has_the_same_table) {
       return "";
     };
     const std::string line = fmt::format("| {} | `{}` | {} | {} |\n", row.what, row.name, retried(), row.why);
-    EXPECT_TRUE(page.str().contains(line)) << "docs/client.md lacks: " << line;
+    EXPECT_TRUE(page.str().contains(line)) << "docs/guides/client.md lacks: " << line;
   }
 }
 

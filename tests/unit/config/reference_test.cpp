@@ -104,11 +104,11 @@ void expect_up_to_date(const std::string& path, const std::string& expected) {
 }
 
 TEST(ConfigReference, the_page_in_docs_is_up_to_date) {
-  expect_up_to_date(ONCE_SOURCE_DIR "/docs/configuration.md", reference_markdown());
+  expect_up_to_date(ONCE_SOURCE_DIR "/docs/reference/configuration/README.md", reference_markdown());
 }
 
 TEST(ConfigReference, the_schema_in_docs_is_up_to_date) {
-  expect_up_to_date(ONCE_SOURCE_DIR "/docs/once.schema.json", json_schema());
+  expect_up_to_date(ONCE_SOURCE_DIR "/docs/reference/once.schema.json", json_schema());
 }
 
 TEST(ConfigReference, the_example_in_the_page_is_valid) {

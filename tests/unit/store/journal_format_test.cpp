@@ -1,5 +1,5 @@
-// The journal's bytes, as docs/journal-format.md has them. The literals were made by another program than the one that
-// is tested: they stay as they are for as long as files of these versions are to be read.
+// The journal's bytes, as docs/reference/journal-format.md has them. The literals were made by another program than the
+// one that is tested: they stay as they are for as long as files of these versions are to be read.
 #include <gtest/gtest.h>
 
 #include "store/journal/format.hpp"
