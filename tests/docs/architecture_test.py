@@ -1,4 +1,4 @@
-"""docs/design/architecture.md and the map in README.md name what is there: functions in their files, types, folders."""
+"""docs/design/architecture.md and the map in CONTRIBUTING.md name what is there: functions in their files, types, folders."""
 import functools
 import re
 import unittest
@@ -6,7 +6,7 @@ import unittest
 import support
 
 PAGE = (support.ROOT / "docs" / "design" / "architecture.md").read_text()
-README = (support.ROOT / "README.md").read_text()
+CONTRIBUTING = (support.ROOT / "CONTRIBUTING.md").read_text()
 STEP = re.compile(r"^\| (\d+) \| (?:– )?`([\w/.]+): ([\w:]+)` \|", re.MULTILINE)
 NODE = re.compile(r'\w+\["([^"]*)"\]')
 MEMBER = re.compile(r"\b([A-Z]\w+)::(\w+)\b")
@@ -63,8 +63,8 @@ class Architecture(unittest.TestCase):
             with self.subTest(node=node):
                 self.assertIn(re.match(r"(?:\w+::)*(\w+)", node)[1], functions())
 
-    def test_the_map_of_the_readme_has_every_folder_and_no_other(self):
-        table = README.split("## Where things are")[1].split("### Examples")[0]
+    def test_the_map_in_contributing_has_every_folder_and_no_other(self):
+        table = CONTRIBUTING.split("## Where things are")[1]
         named = {folder for line in table.splitlines() if line.startswith("|") for folder in FOLDER.findall(line.split("|")[1])}
         for folder in sorted(named):
             with self.subTest(folder=folder):
