@@ -34,7 +34,7 @@ TESTS_OF = (
     (r"^tests/(\w+)/(\w+)_test\.py$", r"^\1\.\2(\.|$)"),
     (r"^tests/.*/(\w+_test)\.cpp$", r"^\1$"),
     (r"^tests/fuzz/(\w+)\.cpp$", r"^fuzz\.\1$"),
-    (r"^(docs/|README|CHANGELOG|CONTRIBUTING)", r"^docs\.(pages|session)$"),
+    (r"^(docs/|README|CHANGELOG|CONTRIBUTING|llms)", r"^docs\.(pages|session)$"),
     (r"^docs/(\w+)/([\w-]+)\.md$", r"^docs\.\1\.\2$"),
     (r"^docs/(\w+)/([\w-]+)/([\w-]+)\.md$", r"^docs\.\1\.\2\.\3$"),
     (r"^packaging/", r"^packaging\.(schema|manifests)$"),

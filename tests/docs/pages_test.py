@@ -73,6 +73,17 @@ class Pages(unittest.TestCase):
                 with self.subTest(page=str(page.relative_to(support.ROOT))):
                     self.assertIn(page, linked.get(index, linked[support.DOCS]))
 
+    def test_llms_txt_has_every_page_of_the_four_sections(self):
+        text = (support.ROOT / "llms.txt").read_text()
+        linked = {support.ROOT / link for link in LINK.findall(text)}
+        for page in linked:
+            self.assertTrue(page.exists(), page)
+        for section in ("start", "guides", "operate", "reference"):
+            for page in sorted((support.DOCS / section).rglob("*.md")):
+                index = page.parent / "README.md"
+                with self.subTest(page=str(page.relative_to(support.ROOT))):
+                    self.assertIn(index if index.exists() else page, linked)
+
     def test_the_index_fits_a_screen(self):
         self.assertLessEqual(len((support.DOCS / "README.md").read_text().splitlines()), 50)
 
