@@ -9,7 +9,7 @@ namespace once::admin {
 
 namespace {
 
-// What happened within this time is taken to be still so. docs/reference/configuration/README.md names it.
+// What happened within this time is taken to be still so. docs/reference/configuration/process.md names it.
 constexpr std::chrono::seconds recently{5};
 
 std::uint64_t refused_as_full(const Gateway& gateway) {

@@ -10,7 +10,7 @@ namespace once::cli {
 Run add_config(CLI::App& app) {
   CLI::App* command = app.add_subcommand("config", "Print every setting with its default, as a configuration file");
   const auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--markdown", *markdown, "Print the reference page, docs/reference/configuration/README.md");
+  command->add_flag("--markdown", *markdown, "Print the reference, the pages of docs/reference/configuration");
   const auto schema = std::make_shared<bool>(false);
   command->add_flag("--schema", *schema, "Print a JSON schema for editors, docs/reference/once.schema.json");
   command->footer(
@@ -18,7 +18,11 @@ Run add_config(CLI::App& app) {
       "A YAML editor can check and complete the file with a first line such as\n"
       "# yaml-language-server: $schema=/usr/share/once/once.schema.json");
   return [markdown, schema] {
-    print(*schema ? json_schema() : *markdown ? reference_markdown() : reference_yaml());
+    if (*markdown) {
+      for (const ReferencePage& page : reference_pages()) print(page.text + "\n");
+    } else {
+      print(*schema ? json_schema() : reference_yaml());
+    }
     return 0;
   };
 }

@@ -34,7 +34,7 @@ def reference():
 
 def settings():
     """The names of all settings."""
-    return set(re.findall(r"^\| `([\w.]+)` \|", reference(), re.MULTILINE))
+    return set(re.findall(r"^### `([\w.]+)`$", reference(), re.MULTILINE))
 
 
 def blocks(path, language):

@@ -71,7 +71,7 @@ class Manual(unittest.TestCase):
     def test_every_setting_is_in_the_page_of_the_file(self):
         page = self.plain("once.yaml.5")
         names = [name for file in sorted((support.ROOT / "docs/reference/configuration").glob("*.md"))
-                 for name in re.findall(r"^\| `([\w.]+)` \|", file.read_text(), re.MULTILINE)]
+                 for name in re.findall(r"^### `([\w.]+)`$", file.read_text(), re.MULTILINE)]
         self.assertGreater(len(names), 100)
         for name in names:
             with self.subTest(setting=name):

@@ -1,4 +1,4 @@
-// The settings of a journal: journal.* in docs/reference/configuration/README.md.
+// The settings of a journal: journal.* in docs/reference/configuration/stores.md.
 #pragma once
 
 #include <cstddef>

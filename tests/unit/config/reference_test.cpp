@@ -1,6 +1,9 @@
 #include "config/reference.hpp"
 
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -103,8 +106,36 @@ void expect_up_to_date(const std::string& path, const std::string& expected) {
   EXPECT_EQ(content.str(), expected) << "run: ONCE_UPDATE_DOCS=1 ctest --preset dev -R ConfigReference";
 }
 
-TEST(ConfigReference, the_page_in_docs_is_up_to_date) {
-  expect_up_to_date(ONCE_SOURCE_DIR "/docs/reference/configuration/README.md", reference_markdown());
+const std::filesystem::path pages_folder = ONCE_SOURCE_DIR "/docs/reference/configuration";
+
+TEST(ConfigReference, the_pages_in_docs_are_up_to_date) {
+  std::set<std::string> files;
+  for (const ReferencePage& page : reference_pages()) {
+    expect_up_to_date(pages_folder / page.file, page.text);
+    files.emplace(page.file);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(pages_folder)) {
+    EXPECT_TRUE(files.contains(entry.path().filename())) << entry.path() << " is a page that nothing makes";
+  }
+}
+
+TEST(ConfigReference, every_setting_is_on_one_page) {
+  std::map<std::string, int> seen;
+  for (const ReferencePage& page : reference_pages()) {
+    for (std::size_t at = 0; (at = page.text.find("\n### `", at)) != std::string::npos; ++at) {
+      const std::size_t begin = at + 6;
+      ++seen[page.text.substr(begin, page.text.find('`', begin) - begin)];
+    }
+  }
+  std::map<std::string, int> wanted;
+  const auto count = [&](const auto& table) {
+    for (const auto& setting : table) ++wanted[std::string(setting.name)];
+  };
+  count(process_settings());
+  count(policy_settings());
+  count(route_settings());
+  count(upstream_settings());
+  EXPECT_EQ(seen, wanted);
 }
 
 TEST(ConfigReference, the_schema_in_docs_is_up_to_date) {
@@ -112,9 +143,9 @@ TEST(ConfigReference, the_schema_in_docs_is_up_to_date) {
 }
 
 TEST(ConfigReference, the_example_in_the_page_is_valid) {
-  const std::string page = reference_markdown();
+  const std::string page = reference_pages().front().text;
   const std::size_t begin = page.find("```yaml\n") + 8;
-  const auto config = parse(page.substr(begin, page.find("```\n", begin) - begin), "configuration.md");
+  const auto config = parse(page.substr(begin, page.find("```\n", begin) - begin), "README.md");
   ASSERT_TRUE(config.has_value()) << to_string(config.error().front());
   EXPECT_EQ(config->routes.size(), 2U);
 }
