@@ -8,7 +8,8 @@
 namespace once::config::reference_text {
 
 inline constexpr std::string_view notice =
-    "<!-- Made from the settings tables in src/config; do not edit. `ONCE_UPDATE_DOCS=1 ./test ConfigReference` makes it. -->";
+    "<!-- Made from the settings tables in src/config; do not edit. "
+    "`ONCE_UPDATE_DOCS=1 ./test ConfigReference` makes it. -->";
 
 inline constexpr std::string_view index_head = R"(
 Once needs no configuration file: `once serve --upstream http://127.0.0.1:9000` runs with the defaults. To use a file, pass
