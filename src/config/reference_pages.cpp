@@ -196,10 +196,10 @@ void dialect_tables(std::string& out) {
 std::string topic_page(const Topic& topic, const Config& config) {
   std::string out = fmt::format("# {}\n\n{}\n{}", topic.title, reference_text::notice, topic.introduction);
   if (topic.file == dialect_page) dialect_tables(out);
-  section(out, "At the top of the file", process_settings(), config, topic.file);
-  section(out, "In an upstream", upstream_settings(), Upstream(), topic.file);
   section(out, "In a route", route_settings(), Route(), topic.file);
   section(out, "In `defaults` or in a route", policy_settings(), config.defaults, topic.file);
+  section(out, "At the top of the file", process_settings(), config, topic.file);
+  section(out, "In an upstream", upstream_settings(), Upstream(), topic.file);
   return out;
 }
 
