@@ -51,7 +51,7 @@ routes:
 - A setting such as `key.header` is written `key: {header: X}`.
 - Values are applied in this order, and later ones win: the built-in defaults, the dialect of `defaults`, the settings of `defaults`,
   the dialect of the route, the settings of the route. The order of lines inside a section does not matter.
-- A dialect changes only the settings in [its table](#dialects).
+- A dialect changes only what is in [its table](#dialects).
 - Flags override the file: `--listen`, `--admin`, `--upstream`, `--store`, `--threads`, and `--set name=value` for any setting of the
   process (`--set log.level=debug`), of an upstream (`--set upstreams.default.queue=10`) and of the defaults
   (`--set defaults.ttl=1h`).
@@ -132,7 +132,8 @@ constexpr std::string_view ready_section = R"(
 - `store`: the store answers.
 - `descriptors`: the process did not run out of file descriptors within the last 5 seconds.
 - `room`: the store did not refuse a new key because it was full within the last 5 seconds.
-- `upstreams`: a server of any upstream is up. A server without health checks is down for `fail_timeout` after it could not be reached.
+- `upstreams`: a server of any upstream is up. A server without health checks is down for twice `health.interval` after it could not be
+  reached.
 
 Use `room` and `upstreams` only if your load balancer has other gateways to choose from. While a check fails, it sends no requests here, not
 even those that could be served.
@@ -173,6 +174,37 @@ void table(std::string& out, const Settings<Target>& settings, const Target& def
   }
 }
 
+// What a dialect decides and no setting changes.
+struct DialectPart {
+  std::string_view name;
+  std::string (*get)(const Policy&);
+};
+
+constexpr DialectPart dialect_parts[] = {
+    {"longest key", [](const Policy& p) { return fmt::to_string(p.key.max_length); }},
+    {"mismatch: status", [](const Policy& p) { return fmt::to_string(p.wording.mismatch_status); }},
+    {"mismatch: code", [](const Policy& p) { return p.wording.mismatch_code; }},
+    {"mismatch: type, after `errors_base`", [](const Policy& p) { return p.wording.mismatch_type; }},
+    {"mismatch: title", [](const Policy& p) { return p.wording.mismatch_title; }},
+    {"in flight: status", [](const Policy& p) { return fmt::to_string(p.wording.in_flight_status); }},
+    {"in flight: code", [](const Policy& p) { return p.wording.in_flight_code; }},
+    {"in flight: detail", [](const Policy& p) { return p.wording.in_flight_detail; }},
+    {"header of a replay", [](const Policy& p) { return p.wording.replay_header; }},
+    {"what Stripe's client libraries expect",
+     [](const Policy& p) { return std::string(p.wording.error_object ? "yes" : "no"); }},
+};
+
+template <class Get>
+void dialect_row(std::string& out, std::string_view name, const Get& get) {
+  fmt::format_to(std::back_inserter(out), "| {} |", name);
+  for (const std::string_view each : dialect_names()) {
+    const std::optional<Policy> policy = dialect(each);
+    ONCE_ASSERT(policy.has_value());
+    fmt::format_to(std::back_inserter(out), " {} |", get(*policy));
+  }
+  out += '\n';
+}
+
 void dialect_table(std::string& out) {
   out += "\n| setting |";
   for (const std::string_view name : dialect_names()) fmt::format_to(std::back_inserter(out), " `{}` |", name);
@@ -180,14 +212,10 @@ void dialect_table(std::string& out) {
   for (std::size_t i = 0; i < dialect_names().size(); ++i) out += " --- |";
   out += '\n';
   for (const Setting<Policy>* setting : dialect_settings()) {
-    fmt::format_to(std::back_inserter(out), "| `{}` |", setting->name);
-    for (const std::string_view name : dialect_names()) {
-      const std::optional<Policy> policy = dialect(name);
-      ONCE_ASSERT(policy.has_value());
-      fmt::format_to(std::back_inserter(out), " {} |", show_values(setting->shape, setting->get(*policy)));
-    }
-    out += '\n';
+    dialect_row(out, fmt::format("`{}`", setting->name),
+                [setting](const Policy& policy) { return show_values(setting->shape, setting->get(policy)); });
   }
+  for (const DialectPart& part : dialect_parts) dialect_row(out, part.name, part.get);
 }
 
 void comment(std::string& out, std::string_view indent, std::string_view text) {
@@ -253,7 +281,11 @@ std::string reference_markdown() {
   table(out, route_settings(), Route());
   out += "\n## Policy: in `defaults` and in routes\n";
   table(out, policy_settings(), config.defaults);
-  out += "\n## Dialects\n\nThe settings of each dialect.\n";
+  out +=
+      "\n## Dialects\n\nThe settings of each dialect, and below them what only the dialect decides. What Stripe's "
+      "client libraries "
+      "expect is an error object (type, code, message) in problem documents, Stripe-Should-Retry next to "
+      "X-Should-Retry, and Request-Id next to X-Request-Id.\n";
   dialect_table(out);
   out += unframed_section;
   out += secret_section;

@@ -384,7 +384,7 @@ def check_dialect(block):
     table = (support.ROOT / "docs" / "configuration.md").read_text().split("## Dialects")[1].split("\n## ")[0]
     names, _, *rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines() if row.startswith("|")]
     sets = {row[0]: row[names.index(block.notes["dialect"])] for row in rows}
-    for setting in ("key.header", "key.max_length", "wording.mismatch_status", "wording.replay_header"):
+    for setting in ("key.header", "longest key", "mismatch: status", "header of a replay"):
         if not re.search(rf"(?<![\w-]){sets[setting]}(?![\w-])", block.text):
             raise AssertionError(f"the text does not say that {setting} is {sets[setting]}")
     for method in ("POST", "PUT", "PATCH"):

@@ -22,7 +22,7 @@ CLIENTS = 8
 PATIENCE = 120.0  # of a client with one request, over as many crashes as it takes
 
 CONFIG = """
-journal: {segment_size: 1MiB, segment_age: 1s, cache: 64KiB}
+journal: {segment_size: 1MiB, cache: 64KiB}
 routes:
   - {path: /hold, on_unknown: hold}
   - {path: /retry, on_unknown: retry}

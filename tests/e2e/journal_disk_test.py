@@ -16,7 +16,7 @@ CLONE_NEWNS = 0x00020000
 
 class Full(JournalTest):
     # One address may fill all of it here.
-    LIMITS = ("journal.max_disk=4MiB", "journal.segment_size=1MiB", "journal.segment_age=1s", "limits.address.stored_bytes=1GiB")
+    LIMITS = ("journal.max_disk=4MiB", "journal.segment_size=1MiB", "limits.address.stored_bytes=1GiB")
 
     def check_said(self, gateway):
         metrics = gateway.metrics()

@@ -94,7 +94,7 @@ class Restarts(JournalTest):
             with self.subTest(mode):
                 self.data = self.folder()
                 backend = self.backend()
-                settings = (f"journal.sync={mode}", "journal.sync_interval=500ms")
+                settings = (f"journal.sync={mode}",)
                 gateway = self.start(backend, *settings)
                 answers = self.ask_all(gateway, [f"k-{number}" for number in range(30)])
                 if mode == "interval":
