@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "config/codec.hpp"
+
 namespace once::config {
 
 namespace {
@@ -25,6 +27,7 @@ void derive_upstream(Upstream& upstream) {
 void derive(Config& config) {
   for (Upstream& upstream : config.upstreams) derive_upstream(upstream);
   config.pool.keyed_idle_max = config.pool.idle_max / 4;
+  config.journal.segment_bytes = std::clamp(config.journal.max_disk / 160, one_mib, 64 * one_mib);
   config.journal.segment_age = std::min(part_of_ttl(config), Duration(1h));
   config.server.sweep_every = std::min(part_of_ttl(config), Duration(1min));
   config.server.wait_timeout = config.server.timeout / 5;

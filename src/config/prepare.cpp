@@ -206,11 +206,6 @@ void check_process(const Config& config, Findings& out) {
               fmt::format("journal.cache ({}) must be smaller than journal.max_memory ({})",
                           format_size(journal.cache_bytes), format_size(journal.max_memory)));
   }
-  if (journal.segment_bytes > journal.max_disk / 4) {
-    out.error({"journal.segment_size", "journal.max_disk"},
-              fmt::format("journal.segment_size ({}) must not be larger than a quarter of journal.max_disk ({})",
-                          format_size(journal.segment_bytes), format_size(journal.max_disk)));
-  }
   check_upstreams(config, out);
   check_loops(config, out);
   check_idle_settings(config, out);

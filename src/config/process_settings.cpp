@@ -206,9 +206,6 @@ Settings<Config> store_settings() {
           "The part of journal.max_memory for the latest records. Their retries are answered without reading the "
           "disk."),
       one<Config>(
-          "journal.segment_size", [](auto& c) -> auto& { return c.journal.segment_bytes; },
-          size_codec({one_mib, 4096 * one_mib}), "A file of the journal is closed at this size."),
-      one<Config>(
           "server.connections", [](auto& c) -> auto& { return c.server.connections; }, number_codec({1, 64}),
           "Connections to the server of a redis, postgres or mysql store, or to each node of a Redis Cluster. Each "
           "carries one batch at a time. Listing and counting keys uses one more connection, and so does the sweep of "

@@ -28,6 +28,7 @@ constexpr std::array removed = {
     RemovedSetting{"health.successes", "a server is up again after 2 good health checks in a row"},
     RemovedSetting{"health.timeout", "a health check may take 2 seconds"},
     RemovedSetting{"journal.segment_age", "it is a 24th of the shortest ttl of a route, from 1 second to 1 hour"},
+    RemovedSetting{"journal.segment_size", "it is a 160th of journal.max_disk, from 1 MiB to 64 MiB"},
     RemovedSetting{"journal.sync_interval", "journal.sync: interval forces records to disk once a second"},
     RemovedSetting{"jwt.leeway", "clocks may differ by 30 seconds"},
     RemovedSetting{"key.max_length", "the dialect decides it: 256 characters with streams, 255 with the others"},

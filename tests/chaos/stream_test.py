@@ -38,7 +38,7 @@ defaults:
   lease: {LEASE:g}s
   record: {{stream: auto, max_stream: {MAX_STREAM >> 10}KiB}}
   timeouts: {{response: 3s, connect: 1s, stream_idle: 5s}}
-journal: {{segment_size: 1MiB, cache: 64KiB}}
+journal: {{max_disk: 1GiB, cache: 64KiB}}
 timeouts: {{drain: 2s}}
 routes:
   - {{path: /hold, on_unknown: hold, in_flight_wait: 2s}}

@@ -24,7 +24,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 CONFIG = f"""
 defaults: {{ttl: 30d, in_flight: reject, lease: {LEASE:g}s, timeouts: {{response: {RESPONSE_TIMEOUT * 1000:.0f}ms, connect: 1s}}}}
-journal: {{segment_size: 1MiB, cache: 64KiB}}
+journal: {{max_disk: 1GiB, cache: 64KiB}}
 timeouts: {{drain: 3s}}
 routes:
   - {{path: /hold, on_unknown: hold}}

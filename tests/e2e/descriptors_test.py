@@ -159,7 +159,7 @@ class Checks(WithUpstream):
         backend = self.backend(lambda _, to: to.reply(201, body=secrets.token_bytes(200_000)))
         for checks in ("store", "store, room"):
             gateway = self.gateway(backend, f"readyz.checks=[{checks}]", "journal.max_disk=4MiB",
-                                   "journal.segment_size=1MiB", "limits.address.stored_bytes=1GiB")
+                                   "limits.address.stored_bytes=1GiB")
             self.assertEqual(self.answer_of(gateway), (200, b"ready\n"))
             number = 0
             while gateway.ask(key=f"k{number}").status != 503:

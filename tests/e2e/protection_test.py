@@ -141,8 +141,7 @@ class Addresses(EndToEnd):
             honest = request.get("Authorization") == "Bearer honest"
             connection.reply(201 if honest else 404, body=b"x" * (100 if honest else 4000))
 
-        gateway = self.gateway(self.backend(handler), "journal.max_disk=8MiB", "journal.segment_size=1MiB",
-                               "memory.max_bytes=8MiB", "journal.sync=never")
+        gateway = self.gateway(self.backend(handler), "journal.max_disk=8MiB", "memory.max_bytes=8MiB", "journal.sync=never")
         honest, attacker = self.client(gateway, "127.0.0.2"), self.client(gateway)
         self.assertEqual(honest.ask("POST", "/", [caller("honest")], b"x", "before").status, 201)
         statuses, (credentials, key) = self.invent(attacker, 5000)

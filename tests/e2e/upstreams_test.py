@@ -215,7 +215,7 @@ class Ejection(Upstreams):
             connection.reply(200 if well[0] else 503)
 
         servers = [self.backend(sick), self.backend(counted())]
-        gateway = self.serving(servers, "eject: {failures: 2}", "health: {interval: 100ms}")
+        gateway = self.serving(servers, "eject: {failures: 2}", "health: {interval: 1s}")
         answers = [gateway.ask("POST", key=key).status for _ in range(5) for _, key in self.keyed_and_not()]
         self.assertEqual(answers.count(503), 2, "keyed or not, each counts, and is its client's answer")
         name = f"http://127.0.0.1:{servers[0].port}"

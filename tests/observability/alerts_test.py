@@ -47,7 +47,7 @@ routes:
   - {{path: "/**"}}
 """
 ONE_ADDRESS = "limits.address.stored_bytes=1GiB"  # may fill the whole store
-FULL = ("journal.max_disk=16MiB", "journal.segment_size=1MiB", ONE_ADDRESS)
+FULL = ("journal.max_disk=16MiB", ONE_ADDRESS)
 # By rules_test.py alone: they take ten minutes, or more of a machine than a test should; or another part serves the metric.
 VIRTUAL = {"OnceRequestStuck", "OnceKeysHeldUnknown", "OnceNearLimit:body_bytes", "OnceNearLimit:store_bytes", "OnceNearLimit:store_queue",
            "OnceNearLimit:upstream_queue", "OnceNearLimit:claims_connections", "OnceNearLimit:claims_waiting",

@@ -324,12 +324,14 @@ routes:
 TEST(ConfigLoad, what_is_no_setting_follows_from_those_that_are) {
   const Config usual = parsed("");
   EXPECT_EQ(usual.pool.keyed_idle_max, 1s);
+  EXPECT_EQ(usual.journal.segment_bytes, std::size_t{64} << 20U);
   EXPECT_EQ(usual.journal.segment_age, 1h);
   EXPECT_EQ(usual.server.sweep_every, 1min);
   EXPECT_EQ(usual.server.wait_timeout, 1s);
   EXPECT_EQ(usual.limits.max_uri_bytes, 8192U);
   EXPECT_EQ(usual.timeouts.handover, 35s);
   EXPECT_EQ(usual.claims.max_progress, usual.claims.max_body);
+  EXPECT_EQ(parsed("journal: {max_disk: 4MiB}").journal.segment_bytes, std::size_t{1} << 20U);
   const Override overrides[] = {{"--set", "upstreams.default.health.interval", "200ms"}};
   const Config other = parsed(R"(
 upstreams: {default: {servers: http://a}}
@@ -338,11 +340,13 @@ server: {timeout: 500ms}
 limits: {max_header_bytes: 4KiB}
 timeouts: {drain: 10s}
 claims: {max_body: 2KiB}
+journal: {max_disk: 320MiB}
 defaults: {ttl: 1m}
 routes: [{path: /x, ttl: 7d}, {path: /y, ttl: 48s}]
 )",
                               overrides);
   EXPECT_EQ(other.pool.keyed_idle_max, 30s);
+  EXPECT_EQ(other.journal.segment_bytes, std::size_t{2} << 20U);
   EXPECT_EQ(other.journal.segment_age, 2s) << "by the shortest ttl of a route";
   EXPECT_EQ(other.server.sweep_every, 2s);
   EXPECT_EQ(other.server.wait_timeout, 100ms);

@@ -137,7 +137,6 @@ const Case cases[] = {
   {"upstreams: {a: {servers: http://a, max_connections: 2}}\nthreads: 4", "",
    "once.yaml:1:53: upstreams.a.max_connections (2) is less than threads (4): each thread still gets one connection\n"},
   {"upstreams: {a: http://a}\njournal: {cache: 1GiB}", "once.yaml:2:18: journal.cache (1GiB) must be smaller than journal.max_memory (1GiB)\n", ""},
-  {"upstreams: {a: http://a}\njournal: {max_disk: 100MiB}", "once.yaml:2:21: journal.segment_size (64MiB) must not be larger than a quarter of journal.max_disk (100MiB)\n", ""},
   {"upstreams: {a: http://a}\nclaims: {listen: 127.0.0.1:1}",
    "once.yaml:2:18: claims.listen is 127.0.0.1:1: any client that can connect could end the work of others, so "
    "claims.tokens is required, even on loopback; without tokens use unix:/path/to.sock\n", ""},
