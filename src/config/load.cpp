@@ -91,13 +91,6 @@ bool is_group(const std::vector<std::string_view>& names, std::string_view name)
   });
 }
 
-// Whether the map has a setting of a group that earlier versions had.
-bool was_group(const std::string& name, const YamlNode& value) {
-  return value.kind == Kind::map && std::ranges::any_of(value.children, [&](const YamlNode& child) {
-           return is_removed(fmt::format("{}.{}", name, child.text));
-         });
-}
-
 // The map laid flat: {key: {header: X}} is key.header. Groups that are not known stay as they are.
 void flatten(const YamlNode& map, const std::string& prefix, const std::vector<std::string_view>& names,
              std::vector<Entry>& out, Report& report) {

@@ -60,19 +60,26 @@ constexpr std::array removed = {
     RemovedSetting{"wording.error_object", by_dialect},
 };
 
+const RemovedSetting* find_removed(std::string_view name) {
+  const auto* const found = std::ranges::find(removed, name, &RemovedSetting::name);
+  return found == removed.end() ? nullptr : found;
+}
+
 }  // namespace
 
 std::span<const RemovedSetting> removed_settings() {
   return removed;
 }
 
-bool is_removed(std::string_view name) {
-  return std::ranges::find(removed, name, &RemovedSetting::name) != removed.end();
+bool was_group(const std::string& name, const YamlNode& value) {
+  return value.kind == YamlNode::Kind::map && std::ranges::any_of(value.children, [&](const YamlNode& child) {
+           return find_removed(fmt::format("{}.{}", name, child.text)) != nullptr;
+         });
 }
 
 std::string unknown_setting(std::string_view name, const std::vector<std::string_view>& names) {
-  const auto* const known = std::ranges::find(removed, name, &RemovedSetting::name);
-  if (known != removed.end()) return fmt::format("\"{}\" is no longer a setting: {}", name, known->instead);
+  const RemovedSetting* const known = find_removed(name);
+  if (known != nullptr) return fmt::format("\"{}\" is no longer a setting: {}", name, known->instead);
   return fmt::format("unknown setting \"{}\"{}", name, suggestion(name, names));
 }
 

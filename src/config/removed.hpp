@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/yaml.hpp"
+
 namespace once::config {
 
 struct RemovedSetting {
@@ -15,7 +17,8 @@ struct RemovedSetting {
 
 std::span<const RemovedSetting> removed_settings();
 
-bool is_removed(std::string_view name);
+// Whether the map has a setting of a group that earlier versions had.
+bool was_group(const std::string& name, const YamlNode& value);
 
 // The error for a name that is no setting: what became of it, or which of `names` it resembles.
 std::string unknown_setting(std::string_view name, const std::vector<std::string_view>& names);
