@@ -1,24 +1,19 @@
-# The Debian packages. `once`: the gateway, its manual, completions, units and docs. Every file of it is installed here, in
+# The Debian packages. `once`: the gateway, its manual, completion, units and docs. Every file of it is installed here, in
 # the component `gateway`; maintainer scripts are in packaging/debian. `libonce-dev`: the C interface (install.cmake).
 #   cmake --preset release && cmake --build --preset release --target package
 find_program(GZIP_PROGRAM gzip REQUIRED)
-string(TIMESTAMP once_manual_date "%Y-%m-%d" UTC)  # SOURCE_DATE_EPOCH, if it is set
-string(TIMESTAMP once_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+string(TIMESTAMP once_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # SOURCE_DATE_EPOCH, if it is set
 
-# What the commands say of themselves. A stamp stands for the pages, whose names only the tool knows.
+# What the commands say of themselves. A stamp stands for the pages, whose names only the commands know.
 set(once_manual ${PROJECT_BINARY_DIR}/manual)
 add_custom_command(OUTPUT ${once_manual}/stamp
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${once_manual}
-  COMMAND once_manual ${once_manual}/man1 --date ${once_manual_date}
-  COMMAND ${CMAKE_COMMAND} -E make_directory ${once_manual}/man5
-  COMMAND ${CMAKE_COMMAND} -E rename ${once_manual}/man1/once.yaml.5 ${once_manual}/man5/once.yaml.5
-  COMMAND ${GZIP_PROGRAM} -9nr ${once_manual}/man1 ${once_manual}/man5
+  COMMAND ${PROJECT_SOURCE_DIR}/scripts/manual $<TARGET_FILE:once> ${once_manual}/man1
+  COMMAND ${GZIP_PROGRAM} -9nr ${once_manual}/man1
   COMMAND once completion bash > ${once_manual}/once.bash
-  COMMAND once completion zsh > ${once_manual}/_once
-  COMMAND once completion fish > ${once_manual}/once.fish
   COMMAND once config --schema > ${once_manual}/once.schema.json
   COMMAND ${CMAKE_COMMAND} -E touch ${once_manual}/stamp
-  DEPENDS once once_manual VERBATIM)
+  DEPENDS once ${PROJECT_SOURCE_DIR}/scripts/manual VERBATIM)
 
 configure_file(${PROJECT_SOURCE_DIR}/packaging/debian/changelog.in ${PROJECT_BINARY_DIR}/debian/changelog.Debian @ONLY)
 set(once_changelogs ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz ${PROJECT_BINARY_DIR}/debian/changelog.gz)
@@ -36,10 +31,8 @@ install(TARGETS once RUNTIME DESTINATION bin COMPONENT gateway)
 install(FILES ${packaging}/once.yaml DESTINATION /etc/once COMPONENT gateway)
 install(DIRECTORY ${packaging}/systemd/ DESTINATION /lib/systemd/system COMPONENT gateway FILES_MATCHING PATTERN once*)
 install(FILES ${packaging}/logrotate/once DESTINATION /etc/logrotate.d COMPONENT gateway)
-install(DIRECTORY ${once_manual}/man1 ${once_manual}/man5 DESTINATION share/man COMPONENT gateway)
+install(DIRECTORY ${once_manual}/man1 DESTINATION share/man COMPONENT gateway)
 install(FILES ${once_manual}/once.bash DESTINATION share/bash-completion/completions RENAME once COMPONENT gateway)
-install(FILES ${once_manual}/_once DESTINATION share/zsh/vendor-completions COMPONENT gateway)
-install(FILES ${once_manual}/once.fish DESTINATION share/fish/vendor_completions.d COMPONENT gateway)
 install(FILES ${once_manual}/once.schema.json DESTINATION share/once COMPONENT gateway)
 install(FILES ${packaging}/debian/copyright ${once_changelogs} ${PROJECT_SOURCE_DIR}/README.md
   DESTINATION share/doc/once COMPONENT gateway)
@@ -74,7 +67,7 @@ executed once; every retry gets the same answer. Answers are kept in an
 embedded journal, PostgreSQL, MySQL or Redis.
 .
 The package brings systemd units that are not enabled, a configuration in
-/etc/once, manual pages and completions.")
+/etc/once, manual pages and completion.")
 # The library is used by programs that are built for it, so it comes with its header in one package.
 set(CPACK_DEBIAN_CAPI_PACKAGE_NAME libonce-dev)
 set(CPACK_DEBIAN_CAPI_FILE_NAME DEB-DEFAULT)

@@ -361,7 +361,7 @@ ONCE_API void once_event_free(once_event *event);
 
 /* ---- Upkeep ------------------------------------------------------------------------------------------------------ */
 
-/* Removes expired records of a SQL store now; the gate also does so by itself, every server.sweep_every. The other
+/* Removes expired records of a SQL store now; the gate also does so by itself, once a minute or more. The other
  * stores need none: 0 are removed. ONCE_EVENT_SWEPT. */
 ONCE_API once_status once_sweep(once_gate *gate, uint64_t tag);
 

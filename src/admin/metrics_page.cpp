@@ -302,7 +302,7 @@ void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimi
              metrics.connections_displaced.value());
   out.single("once_claims_bodies_refused_total", "counter", "Requests over claims.max_body.",
              metrics.bodies_refused.value());
-  out.single("once_claims_progress_refused_total", "counter", "Pieces of progress over claims.max_progress.",
+  out.single("once_claims_progress_refused_total", "counter", "Pieces of progress over the limit of a claim.",
              metrics.progress_refused.value());
 }
 

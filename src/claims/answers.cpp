@@ -211,7 +211,7 @@ ClaimsAnswer ClaimsAnswers::appended(std::uint32_t number) const {
 }
 
 ClaimsAnswer ClaimsAnswers::too_much_progress() const {
-  return problem(ProblemKind::body_too_large, "The progress of one claim is limited by claims.max_progress.",
+  return problem(ProblemKind::body_too_large, "The progress of one claim is limited by claims.max_body.",
                  ClaimsResult::invalid);
 }
 

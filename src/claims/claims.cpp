@@ -19,6 +19,8 @@ using http::ServiceResponse;
 namespace {
 
 constexpr std::string_view collection = "/v1/claims";
+constexpr Duration longest_wait = std::chrono::minutes(1);  // of a long poll
+constexpr std::size_t scopes_with_metrics = 20;             // of each tenant; its others are counted together
 
 // An answer that its client has not read yet.
 class HeldAnswer {
@@ -214,7 +216,7 @@ void Claims::store_failed(const Op& op) {
 }
 
 Task<ClaimsAnswer> Claims::claim(Call call) {
-  const auto asked = read_claim(call.request.body, settings_.max_wait);
+  const auto asked = read_claim(call.request.body, longest_wait);
   if (!asked) co_return answers_.invalid(asked.error());
   Op op;
   op.verb = Verb::claim;
@@ -224,7 +226,7 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   op.terms = asked->terms;
   op.tenant = call.tenant;
   op.route = asked->name.scope;
-  ScopeMetrics& of_scope = ports_.metrics.by_scope.of(call.tenant, asked->name.scope, settings_.metrics_scopes);
+  ScopeMetrics& of_scope = ports_.metrics.by_scope.of(call.tenant, asked->name.scope, scopes_with_metrics);
   OwnerWait owner = owner_wait(asked->name.wait);
   while (true) {
     const ClaimResult claimed = co_await claimant_.claim_as_named(op);
@@ -270,8 +272,8 @@ void Claims::count_acquired(const Op& claim, ScopeMetrics& of_scope) {
 
 Task<ClaimsAnswer> Claims::lookup(Call call) {
   const http::RequestHead& head = call.request.head;
-  const auto asked = head.method == Method::post ? read_lookup(call.request.body, settings_.max_wait)
-                                                 : read_lookup_query(query_of(head), settings_.max_wait);
+  const auto asked = head.method == Method::post ? read_lookup(call.request.body, longest_wait)
+                                                 : read_lookup_query(query_of(head), longest_wait);
   if (!asked) co_return answers_.invalid(asked.error());
   Op op;
   op.id = identities_.operation(call.tenant, asked->scope, asked->kind, asked->key);
@@ -289,8 +291,8 @@ Task<ClaimsAnswer> Claims::lookup(Call call) {
 
 Task<ClaimsAnswer> Claims::follow(Call call) {
   const http::RequestHead& head = call.request.head;
-  const auto asked = head.method == Method::post ? read_follow(call.request.body, settings_.max_wait)
-                                                 : read_follow_query(query_of(head), settings_.max_wait);
+  const auto asked = head.method == Method::post ? read_follow(call.request.body, longest_wait)
+                                                 : read_follow_query(query_of(head), longest_wait);
   if (!asked) co_return answers_.invalid(asked.error());
   const OperationId id = identities_.operation(call.tenant, asked->name.scope, asked->name.kind, asked->name.key);
   ProgressPlace place = asked->place;

@@ -78,7 +78,7 @@ struct ClaimsMetrics {
   Counter connections_refused;
   Counter connections_displaced;  // closed without a request at work, to make room
   Counter bodies_refused;
-  Counter progress_refused;  // because claims.max_progress was reached
+  Counter progress_refused;  // because of the limit on the progress of a claim
 
   void count(ClaimsVerb verb, ClaimsResult result) {
     requests[static_cast<std::size_t>(verb)][static_cast<std::size_t>(result)].add();

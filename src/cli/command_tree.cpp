@@ -23,6 +23,13 @@ std::vector<std::string> listed_words(std::string_view type) {
   return words;
 }
 
+// How the URLs of stores begin.
+std::vector<std::string> store_prefixes() {
+  std::vector<std::string> prefixes;
+  for (const StoreType* type : store_types()) prefixes.push_back(url_prefix(*type));
+  return prefixes;
+}
+
 template <class Target>
 void add_settings(std::vector<NamedSetting>& out, const Settings<Target>& table, std::string_view prefix) {
   for (const Setting<Target>& setting : table) {
@@ -68,26 +75,14 @@ bool takes_value(const CLI::Option& option) {
   return option.get_expected_max() > 0 && option.get_type_size_max() > 0;
 }
 
-bool repeats(const CLI::Option& option) {
-  return option.get_items_expected_max() > 1;
-}
-
 Value value_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   if (auto words = listed_words(type); !words.empty()) return {.kind = Value::Kind::word, .words = std::move(words)};
   if (type == "FILE") return {.kind = Value::Kind::file};
   if (type == "FOLDER") return {.kind = Value::Kind::folder};
   if (type == "NAME=VALUE") return {.kind = Value::Kind::setting};
-  if (type == "SPEC") {
-    return {.kind = Value::Kind::word, .words = store_prefixes()};
-  }
+  if (type == "SPEC") return {.kind = Value::Kind::word, .words = store_prefixes()};
   return {};
-}
-
-std::vector<std::string> store_prefixes() {
-  std::vector<std::string> prefixes;
-  for (const StoreType* type : store_types()) prefixes.push_back(url_prefix(*type));
-  return prefixes;
 }
 
 std::vector<NamedSetting> settings_to_set() {

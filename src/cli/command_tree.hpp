@@ -1,5 +1,5 @@
-// The commands and options behind --help. Completions, and the manual pages that tools/ writes for packages, are made
-// from the same definitions, so that a new command or option is in all of them.
+// The commands and options behind --help. The completion is made from the same
+// definitions, so that a new command or option is in it, too.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,6 @@
 namespace once::cli {
 
 std::string bash_completion(const CLI::App& app);
-std::string zsh_completion(const CLI::App& app);
-std::string fish_completion(const CLI::App& app);
 
 // The commands right below this one that --help shows, in its order.
 std::vector<const CLI::App*> shown_commands(const CLI::App& app);
@@ -35,7 +33,6 @@ std::vector<Place> places(const CLI::App& app);
 std::vector<std::string> spellings(const CLI::Option& option);
 // Whether it is followed by a value.
 bool takes_value(const CLI::Option& option);
-bool repeats(const CLI::Option& option);
 
 // What may stand after an option, or for a positional.
 struct Value {
@@ -44,8 +41,6 @@ struct Value {
   std::vector<std::string> words;
 };
 Value value_of(const CLI::Option& option);
-// How the URLs of stores begin.
-std::vector<std::string> store_prefixes();
 
 // A setting that --set takes, with the words for its value if it is one of a few.
 struct NamedSetting {

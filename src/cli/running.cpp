@@ -142,7 +142,7 @@ void Running::notify(std::string_view state) const {
 }
 
 Result<void> Running::open_access_log(const Config& config) {
-  if (!config.log.access.on) return {};
+  if (!config.log.access) return {};
   const auto opened = access_.open(config.log.access_file, config.log.format);
   if (opened) return {};
   return std::unexpected(

@@ -79,8 +79,9 @@ Running::Ended Running::go_on_handing_over() {
   // What it says in the last moment counts.
   const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
   if (in_time || successor_->speaks()) return Ended::no;
-  return take_back(handover_ == Handover::emptying ? "running requests need the store for longer than timeouts.handover"
-                                                   : "it took longer than timeouts.handover");
+  return take_back(handover_ == Handover::emptying
+                       ? "running requests need the store for longer than half of timeouts.drain"
+                       : "it took longer than half of timeouts.drain");
 }
 
 // A client that keeps its connection busy sends its next request within the grace, and is told there that it is the
@@ -97,7 +98,7 @@ void Running::pause() {
 void Running::close_claims() {
   if (!claims_ || claims_socket_.open()) return;
   claims_socket_ = Descriptor(::fcntl(claims_->listening(), F_DUPFD_CLOEXEC, 0));
-  if (!claims_socket_.open()) return;  // out of descriptors: tried again until timeouts.handover is over
+  if (!claims_socket_.open()) return;  // out of descriptors: tried again until the time for it is over
   claims_->hand_over();
   claims_->begin_stop();
 }

@@ -70,10 +70,10 @@ Run add_sweep(CLI::App& app) {
   command->add_option("--store", options->store, "postgres://… or mysql://…; required here or in the file")
       ->type_name("URL");
   add_config_option(*command, *options, "A configuration file");
-  command->add_option("--set", options->set, "Any setting, such as server.sweep_batch=500; may be repeated")
+  command->add_option("--set", options->set, "Any setting, such as server.timeout=30s; may be repeated")
       ->type_name("NAME=VALUE");
   command->footer(
-      "Every gateway does this every server.sweep_every. Use this command for your own timer, or for a backlog.\n"
+      "Every gateway does this once a minute or more often. Use this command for your own timer, or for a backlog.\n"
       "It deletes in small transactions that do not block requests. Redis removes expired keys itself.\n"
       "Exit codes: 0 all expired records are removed, 1 the store failed, 2 wrong options or settings.");
   return [options] { return sweep(*options); };

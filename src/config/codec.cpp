@@ -216,17 +216,6 @@ Codec<std::size_t> number_codec(Range<std::size_t> range) {
       number_syntax(range.least, range.most));
 }
 
-Codec<int> status_codec() {
-  const auto parse = [](std::string_view text) -> std::optional<int> {
-    const auto number = parse_number(text);
-    if (!number) return std::nullopt;
-    return static_cast<int>(std::min<std::uint64_t>(*number, 1000));
-  };
-  return ranged<int>(
-      "an HTTP status such as 409", {400, 599}, parse, [](int n) { return fmt::to_string(n); },
-      number_syntax(400, 599));
-}
-
 Codec<unsigned> threads_codec() {
   return auto_or_ranged<unsigned>({1, 256});
 }
@@ -270,15 +259,6 @@ Codec<std::string> optional_word_codec(std::size_t most) {
       fmt::format("a word of at most {} visible ASCII characters", most),
       [most](const std::string& text) { return text.size() <= most && std::ranges::all_of(text, is_visible); },
       text_syntax(syntax::visible(0, most)));
-}
-
-Codec<std::string> line_codec(std::size_t most) {
-  return tested(
-      fmt::format("a line of text of at most {} bytes", most),
-      [most](const std::string& text) {
-        return !text.empty() && text.size() <= most && std::ranges::none_of(text, is_control);
-      },
-      text_syntax(syntax::line(1, most)));
 }
 
 Codec<std::string> path_codec() {

@@ -49,7 +49,6 @@ Codec<Duration> duration_codec(Range<Duration> range);
 Codec<std::size_t> size_codec(Range<std::size_t> range);
 Codec<std::size_t> number_codec(Range<std::size_t> range);
 Codec<std::size_t> auto_or_number_codec(Range<std::size_t> range);  // 0 is written "auto"
-Codec<int> status_codec();                                          // of an answer that Once makes itself
 Codec<unsigned> threads_codec();                                    // 0 is written "auto"
 Codec<bool> yes_no_codec();
 Codec<std::string> header_name_codec();
@@ -57,7 +56,6 @@ Codec<std::string> protocol_codec();  // of an upgrade
 Codec<std::string> json_pointer_codec();
 Codec<std::string> word_codec(std::size_t most);           // visible ASCII
 Codec<std::string> optional_word_codec(std::size_t most);  // may be empty
-Codec<std::string> line_codec(std::size_t most);           // any text on one line
 Codec<std::string> path_codec();                           // of a file or folder
 Codec<std::string> optional_path_codec();                  // may be empty
 Codec<std::string> upstream_name_codec();                  // may be empty

@@ -34,7 +34,7 @@ struct MemoryStoreSettings {
 struct LogSettings {
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::automatic;
-  AccessSettings access;
+  bool access = false;
   std::string access_file;  // empty: standard output
 };
 

@@ -169,7 +169,7 @@ void check_logs(const Config& config, Findings& out) {
       out.error({"audit_log"}, fmt::format("audit_log: {}: {}", audit, why));
     }
   }
-  if (config.log.access.on && !access.empty()) {
+  if (config.log.access && !access.empty()) {
     if (const std::string why = why_no_file(access, O_WRONLY); !why.empty()) {
       out.error({"log.access_file"}, fmt::format("log.access_file: {}: {}", access, why));
     }
@@ -178,7 +178,7 @@ void check_logs(const Config& config, Findings& out) {
   const auto real = [&](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
   };
-  const bool both = config.admin != "off" && config.log.access.on && !audit.empty() && !access.empty();
+  const bool both = config.admin != "off" && config.log.access && !audit.empty() && !access.empty();
   if (both && (real(audit) == real(access) || std::filesystem::equivalent(audit, access, ignored))) {
     out.error({"audit_log", "log.access_file"}, fmt::format("audit_log and log.access_file are both {}", audit));
   }

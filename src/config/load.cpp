@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "config/derive.hpp"
+#include "config/removed.hpp"
 #include "config/settings.hpp"
 #include "config/yaml.hpp"
 
@@ -100,7 +102,7 @@ void flatten(const YamlNode& map, const std::string& prefix, const std::vector<s
       continue;
     }
     const std::string name = prefix + key.text;
-    if (!is_group(names, name)) {
+    if (!is_group(names, name) && !was_group(name, value)) {
       out.push_back({name, key, value});
     } else if (value.kind == Kind::map) {
       flatten(value, name + ".", names, out, report);
@@ -249,10 +251,6 @@ void apply(const Setting<Target>& setting, Target& target, const Entry& entry, R
   }
 }
 
-std::string unknown(std::string_view name, const std::vector<std::string_view>& names) {
-  return fmt::format("unknown setting \"{}\"{}", name, suggestion(name, names));
-}
-
 // NAME: {servers: […], …}
 void read_upstream(Config& config, const YamlNode& key, const YamlNode& map, Report& report) {
   Upstream upstream;
@@ -264,7 +262,7 @@ void read_upstream(Config& config, const YamlNode& key, const YamlNode& map, Rep
     if (const Setting<Upstream>* setting = find(upstream_settings(), entry.name)) {
       apply(*setting, upstream, entry, report, fmt::format("upstreams.{}.", upstream.name));
     } else {
-      report.add(entry.key, unknown(entry.name, names));
+      report.add(entry.key, unknown_setting(entry.name, names));
     }
   }
   if (std::ranges::find(entries, "servers", &Entry::name) == entries.end()) {
@@ -307,7 +305,7 @@ void read_defaults(Config& config, const Entry& section, Report& report) {
     } else if (known_in(process_settings(), entry.name)) {
       report.add(entry.key, fmt::format("\"{}\" belongs at the top of the file, not in defaults", entry.name));
     } else {
-      report.add(entry.key, unknown(entry.name, names));
+      report.add(entry.key, unknown_setting(entry.name, names));
     }
   }
   apply_policy(config.defaults, entries, report, "defaults.");
@@ -331,7 +329,7 @@ void read_route(Config& config, const YamlNode& node, Report& report) {
     } else if (find(policy_settings(), entry.name) == nullptr) {
       const bool misplaced = known_in(process_settings(), entry.name);
       report.add(entry.key, misplaced ? fmt::format("\"{}\" belongs at the top of the file, not in a route", entry.name)
-                                      : unknown(entry.name, names));
+                                      : unknown_setting(entry.name, names));
     }
   }
   if (std::ranges::find(entries, "path", &Entry::name) == entries.end()) {
@@ -366,7 +364,7 @@ Parsed<void> set_in_upstream(Config& config, std::string_view name_and_setting, 
   if (upstream == config.upstreams.end()) return std::unexpected(fmt::format("there is no upstream \"{}\"", name));
   const std::string_view own_name = name_and_setting.substr(dot + 1);
   const Setting<Upstream>* setting = find(upstream_settings(), own_name);
-  if (setting == nullptr) return std::unexpected(unknown(own_name, names_of(upstream_settings())));
+  if (setting == nullptr) return std::unexpected(unknown_setting(own_name, names_of(upstream_settings())));
   return set_by_override(*setting, *upstream, read_values(setting->shape, value.text), value.variables);
 }
 
@@ -388,7 +386,7 @@ Parsed<void> apply_override(Config& config, const Override& change, const Enviro
   if (name.starts_with(defaults)) {
     const std::string_view own_name = name.substr(defaults.size());
     const Setting<Policy>* setting = find(policy_settings(), own_name);
-    if (setting == nullptr) return std::unexpected(unknown(own_name, names_of(policy_settings())));
+    if (setting == nullptr) return std::unexpected(unknown_setting(own_name, names_of(policy_settings())));
     return set_by_override(*setting, config.defaults, read_values(setting->shape, value->text), value->variables);
   }
   if (const Setting<Config>* setting = find(process_settings(), name)) {
@@ -397,7 +395,7 @@ Parsed<void> apply_override(Config& config, const Override& change, const Enviro
   if (find(policy_settings(), name) != nullptr) {
     return std::unexpected(fmt::format("unknown setting \"{}\"; did you mean \"defaults.{}\"?", name, name));
   }
-  return std::unexpected(unknown(name, names_of(process_settings())));
+  return std::unexpected(unknown_setting(name, names_of(process_settings())));
 }
 
 void apply_overrides(Config& config, std::span<const Override> overrides, const Environ& environ, Report& report) {
@@ -436,7 +434,7 @@ void read_process(Config& config, const std::vector<Entry>& entries, Report& rep
                                                                    "upstreams: {default: http://127.0.0.1:9000}"
                                                                  : ""));
     } else {
-      report.add(entry.key, unknown(entry.name, names));
+      report.add(entry.key, unknown_setting(entry.name, names));
     }
   }
 }
@@ -563,6 +561,7 @@ Loaded parse_all(std::string_view text, std::string_view filename, std::span<con
     loaded.complete = include_all(*root, included, environ, report);
     read_root(loaded.config, *root, overrides, environ, report);
   }
+  derive(loaded.config);
   report.tell_places(loaded.config);
   std::ranges::sort(report.errors(), {},
                     [](const ConfigError& e) { return std::tie(e.file, e.line, e.column, e.text); });

@@ -21,6 +21,8 @@ Parsed<void> apply_dialect(Policy& policy, const Values& values) {
     const Parsed<void> done = setting->set(policy, setting->get(*chosen));
     ONCE_ASSERT(done.has_value());
   }
+  policy.wording = chosen->wording;
+  policy.key.max_length = chosen->key.max_length;
   policy.dialect = name;
   return {};
 }
@@ -33,8 +35,8 @@ Setting<Policy> dialect_setting() {
       .expected = or_list(names),
       .range = "",
       .help =
-          "The conventions of an API family: key header, methods, scope, wording, and what a retry may do. Every "
-          "setting can still be changed.",
+          "The conventions of an API family: key header, methods, scope, wording, and what a retry may do. The "
+          "settings in its table can still be changed.",
       .set = apply_dialect,
       .get = [](const Policy& policy) { return Values{policy.dialect}; },
       .syntax = words_syntax(names),
@@ -90,7 +92,8 @@ Setting<Policy> scope_setting() {
                                {"life", ScopePart::life}}),
       "",
       "What a key belongs to, in addition to the host. The same key with another caller, method or path (as listed "
-      "here) is another operation. With life, next to path, keys end when the resource is deleted.");
+      "here) is another operation. With life, next to path, keys end when a DELETE of the resource is answered with "
+      "2xx.");
   setting.set = [inner = setting.set](Policy& policy, const Values& values) -> Parsed<void> {
     if (values.empty()) return std::unexpected("expected at least one of caller, method and path");
     return inner(policy, values);
@@ -127,9 +130,6 @@ Settings<Policy> key_settings() {
           "key.required", [](auto& p) -> auto& { return p.key.required; },
           choice_codec<Required>({{"yes", Required::yes}, {"no", Required::no}}),
           "Whether a request without a key is refused (400) or passed through unprotected."),
-      one<Policy>(
-          "key.max_length", [](auto& p) -> auto& { return p.key.max_length; }, number_codec({1, 1024}),
-          "The longest key, in characters. A longer one is refused (400)."),
       list<Policy>(
           "key.derive", [](auto& p) -> auto& { return p.key.derive; }, key_source_codec(), "none",
           "The parts of a request that make up the key if the client sends none: headers and members of a JSON body. "
@@ -149,9 +149,6 @@ Settings<Policy> key_settings() {
           "scope_headers", [](auto& p) -> auto& { return p.scope_headers; }, header_name_codec(), "",
           "Headers that name the account on whose behalf a caller acts. With another value, or without it, the same "
           "key is another operation. Four at most."),
-      methods_setting(
-          "life.ended_by", [](auto& p) -> auto& { return p.life.ended_by; },
-          "With life in scope: the methods that end the life of the resource when the backend answers 2xx."),
   };
 }
 
@@ -298,18 +295,15 @@ Settings<Policy> conditional_settings() {
       one<Policy>(
           "conditional.etag", [](auto& p) -> auto& { return p.conditional.etag; },
           choice_codec<Etags>({{"off", Etags::off}, {"on", Etags::on}}),
-          "Whether a 200 response to GET without an ETag gets one, and If-None-Match is answered with 304."),
+          "Whether a 200 response to GET without an ETag gets one, and If-None-Match is answered with 304. Responses "
+          "that "
+          "are larger than 1 MiB or record.max_body, or that take longer than 2 seconds after their head, stream "
+          "without."),
       one<Policy>(
           "conditional.if_match", [](auto& p) -> auto& { return p.conditional.if_match; },
           choice_codec<IfMatch>({{"off", IfMatch::off}, {"on", IfMatch::on}, {"required", IfMatch::required}}),
           "Whether If-Match and If-None-Match on PUT, PATCH and DELETE are checked against the current ETag of the "
           "resource (412), one writer at a time. required: a write without either gets 428."),
-      one<Policy>(
-          "conditional.max_body", [](auto& p) -> auto& { return p.conditional.max_body; }, size_codec({0, one_gib}),
-          "Larger responses get no ETag and stream. Smaller ones are held in memory briefly."),
-      one<Policy>(
-          "conditional.max_wait", [](auto& p) -> auto& { return p.conditional.max_wait; }, duration_codec({1ms, 5min}),
-          "How long to wait for the end of a response to GET after its head. A slower one streams and gets no ETag."),
   };
 }
 
@@ -318,46 +312,10 @@ Settings<Policy> cors_settings() {
       list<Policy>(
           "cors.origins", [](auto& p) -> auto& { return p.cors.origins; }, origin_codec(), "none",
           "Origins whose scripts may call this route and read its responses in a browser. Once answers their "
-          "preflights. With none, CORS is left to the backend."),
+          "preflights, which a browser may cache for 10 minutes. With none, CORS is left to the backend."),
       one<Policy>(
           "cors.credentials", [](auto& p) -> auto& { return p.cors.credentials; }, yes_no_codec(),
           "Whether such requests may carry cookies. Not with the origin *."),
-      one<Policy>(
-          "cors.max_age", [](auto& p) -> auto& { return p.cors.max_age; }, duration_codec({0s, day}),
-          "How long a browser may cache the response to a preflight."),
-  };
-}
-
-Settings<Policy> wording_settings() {
-  return {
-      one<Policy>(
-          "wording.mismatch_status", [](auto& p) -> auto& { return p.wording.mismatch_status; }, status_codec(),
-          "Status when a key is used again for another request."),
-      one<Policy>(
-          "wording.mismatch_code", [](auto& p) -> auto& { return p.wording.mismatch_code; }, word_codec(64),
-          "Its code in the problem document."),
-      one<Policy>(
-          "wording.mismatch_type", [](auto& p) -> auto& { return p.wording.mismatch_type; }, word_codec(64),
-          "Its type in the problem document, after errors_base."),
-      one<Policy>(
-          "wording.mismatch_title", [](auto& p) -> auto& { return p.wording.mismatch_title; }, line_codec(100),
-          "Its title in the problem document."),
-      one<Policy>(
-          "wording.in_flight_status", [](auto& p) -> auto& { return p.wording.in_flight_status; }, status_codec(),
-          "Status while the first request is still running."),
-      one<Policy>(
-          "wording.in_flight_code", [](auto& p) -> auto& { return p.wording.in_flight_code; }, word_codec(64),
-          "Its code in the problem document."),
-      one<Policy>(
-          "wording.in_flight_detail", [](auto& p) -> auto& { return p.wording.in_flight_detail; }, line_codec(500),
-          "Its detail in the problem document."),
-      one<Policy>(
-          "wording.replay_header", [](auto& p) -> auto& { return p.wording.replay_header; }, header_name_codec(),
-          "The header that marks a replay, with the value true."),
-      one<Policy>(
-          "wording.error_object", [](auto& p) -> auto& { return p.wording.error_object; }, yes_no_codec(),
-          "What Stripe's client libraries expect: an error object (type, code, message) in problem documents, "
-          "Stripe-Should-Retry next to X-Should-Retry, and Request-Id next to X-Request-Id."),
   };
 }
 
@@ -366,8 +324,7 @@ Settings<Policy> wording_settings() {
 const Settings<Policy>& policy_settings() {
   static const Settings<Policy> table = [] {
     Settings<Policy> all = key_settings();
-    for (auto* part : {execution_settings, record_settings, request_settings, conditional_settings, cors_settings,
-                       wording_settings}) {
+    for (auto* part : {execution_settings, record_settings, request_settings, conditional_settings, cors_settings}) {
       for (Setting<Policy>& setting : part()) all.push_back(std::move(setting));
     }
     return all;

@@ -43,7 +43,7 @@ void check_idle_settings(const Config& config, Findings& out) {
     out.warning({"tls.client_ca", "tls.listen"},
                 "tls.client_ca has no effect without tls.listen: clients are not asked for a certificate");
   }
-  if (!config.log.access_file.empty() && !config.log.access.on) {
+  if (!config.log.access_file.empty() && !config.log.access) {
     out.warning({"log.access_file", "log.access"}, "log.access_file has no effect without log.access: on");
   }
   const StoreType* const store = find_store(config.store);
@@ -60,19 +60,12 @@ void check_upstreams(const Config& config, Findings& out) {
                   fmt::format("{} ({}) is less than threads ({}): each thread still gets one connection",
                               name("max_connections"), upstream.max_connections, config.threads));
     }
-    if (upstream.eject.time > upstream.eject.max_time) {
-      out.warning({name("eject.time"), name("eject.max_time")},
-                  fmt::format("{} ({}) is longer than eject.max_time ({}), which applies to the first ejection as "
-                              "well",
-                              name("eject.time"), format_duration(upstream.eject.time),
-                              format_duration(upstream.eject.max_time)));
-    }
     if (upstream.servers.size() != 1) continue;
     if (upstream.eject.failures != 0) {
       out.warning({name("eject.failures"), name("servers")},
                   fmt::format("{} has no effect: the upstream has one server", name("eject.failures")));
     }
-    if (upstream.retry.safe != RetrySafe::off) {
+    if (upstream.retry_safe != RetrySafe::off) {
       out.warning({name("retry.safe"), name("servers")},
                   fmt::format("{} has no effect: the upstream has one server", name("retry.safe")));
     }
@@ -207,26 +200,11 @@ void check_process(const Config& config, Findings& out) {
   if (config.listen == config.admin && listen && listen->port != 0) {
     out.error({"admin", "listen"}, fmt::format("listen and admin are both {}", config.listen));
   }
-  if (config.pool.keyed_idle_max > config.pool.idle_max) {
-    out.error({"pool.keyed_idle_max", "pool.idle_max"},
-              fmt::format("pool.keyed_idle_max ({}) must not be longer than pool.idle_max ({})",
-                          format_duration(config.pool.keyed_idle_max), format_duration(config.pool.idle_max)));
-  }
-  if (config.limits.max_uri_bytes > config.limits.max_header_bytes) {
-    out.error({"limits.max_uri_bytes", "limits.max_header_bytes"},
-              fmt::format("limits.max_uri_bytes ({}) must not be larger than limits.max_header_bytes ({})",
-                          format_size(config.limits.max_uri_bytes), format_size(config.limits.max_header_bytes)));
-  }
   const journal::JournalSettings& journal = config.journal;
   if (journal.cache_bytes >= journal.max_memory) {
     out.error({"journal.cache", "journal.max_memory"},
               fmt::format("journal.cache ({}) must be smaller than journal.max_memory ({})",
                           format_size(journal.cache_bytes), format_size(journal.max_memory)));
-  }
-  if (journal.segment_bytes > journal.max_disk / 4) {
-    out.error({"journal.segment_size", "journal.max_disk"},
-              fmt::format("journal.segment_size ({}) must not be larger than a quarter of journal.max_disk ({})",
-                          format_size(journal.segment_bytes), format_size(journal.max_disk)));
   }
   check_upstreams(config, out);
   check_loops(config, out);

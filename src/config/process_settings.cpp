@@ -54,24 +54,14 @@ Settings<Config> claims_settings() {
       claims_tokens_setting(),
       one<Config>(
           "claims.max_body", [](auto& c) -> auto& { return c.claims.max_body; }, size_codec({one_kib, 64 * one_mib}),
-          "The largest request to the claims API, and so the largest value it stores."),
-      one<Config>(
-          "claims.max_progress", [](auto& c) -> auto& { return c.claims.max_progress; },
-          size_codec({one_kib, 64 * one_mib}),
-          "The progress of one claim in all: its bytes, and 128 more for each piece. Further pieces are refused."),
+          "The largest request to the claims API, and so the largest value it stores. Also the limit for the progress "
+          "of one claim in all: its bytes, and 128 more for each piece."),
       one<Config>(
           "claims.max_connections", [](auto& c) -> auto& { return c.claims.max_connections; },
           number_codec({1, 100'000}), "Concurrent connections to the claims API."),
       one<Config>(
           "claims.max_waiting", [](auto& c) -> auto& { return c.claims.max_waiting; }, number_codec({0, 100'000}),
           "Concurrent long polls. More are answered at once."),
-      one<Config>(
-          "claims.max_wait", [](auto& c) -> auto& { return c.claims.max_wait; }, duration_codec({0ms, 1h}),
-          "The longest wait of a long poll. A longer one is shortened to it."),
-      one<Config>(
-          "claims.metrics_scopes", [](auto& c) -> auto& { return c.claims.metrics_scopes; }, number_codec({0, 1000}),
-          "Scopes of each tenant that have metrics of their own. Claims of a tenant's other scopes are counted "
-          "together, with the label scope=\"other\"."),
   };
 }
 
@@ -90,9 +80,6 @@ Settings<Config> caller_settings() {
       list<Config>(
           "jwt.audience", [](auto& c) -> auto& { return c.jwt.rules.audience; }, word_codec(1000), "",
           "A token's aud must contain one of these. Empty: aud is not checked."),
-      one<Config>(
-          "jwt.leeway", [](auto& c) -> auto& { return c.jwt.rules.leeway; }, duration_codec({0ms, 5min}),
-          "The clock difference allowed when exp, nbf and iat are checked."),
       one<Config>(
           "jwt.require_exp", [](auto& c) -> auto& { return c.jwt.rules.expiry; },
           choice_codec<Required>({{"yes", Required::yes}, {"no", Required::no}}),
@@ -149,9 +136,6 @@ Settings<Config> tls_settings() {
       one<Config>(
           "upstream_tls.key", [](auto& c) -> auto& { return c.upstream_tls.key; }, optional_path_codec(),
           "A PEM file with its private key. Empty: the key is in the file of the certificate."),
-      one<Config>(
-          "upstream_tls.min_version", [](auto& c) -> auto& { return c.upstream_tls.min_version; }, tls_version_codec(),
-          "The oldest TLS version to use with these upstreams."),
   };
 }
 
@@ -209,10 +193,7 @@ Settings<Config> store_settings() {
                                        {"never", journal::Sync::never}}),
           "When records are forced to disk. always: before the backend or the client sees anything, so nothing is "
           "lost. interval and never: a crash of Once loses nothing, but on power loss or a system crash the records "
-          "of journal.sync_interval, or all unwritten ones, are lost, and their retries execute again."),
-      one<Config>(
-          "journal.sync_interval", [](auto& c) -> auto& { return c.journal.sync_interval; },
-          duration_codec({10ms, 1min}), "How often records are forced to disk with journal.sync: interval."),
+          "of the last second, or all unwritten ones, are lost, and their retries execute again."),
       one<Config>(
           "journal.max_disk", [](auto& c) -> auto& { return c.journal.max_disk; }, size_codec({4 * one_mib, one_tib}),
           "The total size of the journal's files. At the limit new keys get 503 store-full until others expire."),
@@ -225,13 +206,6 @@ Settings<Config> store_settings() {
           "The part of journal.max_memory for the latest records. Their retries are answered without reading the "
           "disk."),
       one<Config>(
-          "journal.segment_size", [](auto& c) -> auto& { return c.journal.segment_bytes; },
-          size_codec({one_mib, 4096 * one_mib}), "A file of the journal is closed at this size."),
-      one<Config>(
-          "journal.segment_age", [](auto& c) -> auto& { return c.journal.segment_age; }, duration_codec({1s, 24h * 7}),
-          "A file of the journal is closed at this age. A file is removed when all its records have expired, so "
-          "expired records may stay on disk for this much longer than their TTL."),
-      one<Config>(
           "server.connections", [](auto& c) -> auto& { return c.server.connections; }, number_codec({1, 64}),
           "Connections to the server of a redis, postgres or mysql store, or to each node of a Redis Cluster. Each "
           "carries one batch at a time. Listing and counting keys uses one more connection, and so does the sweep of "
@@ -242,19 +216,11 @@ Settings<Config> store_settings() {
       one<Config>(
           "server.timeout", [](auto& c) -> auto& { return c.server.timeout; }, duration_codec({100ms, 5min}),
           "How long one batch may take, including connecting and retries. After that Once does not know whether the "
-          "batch was written, and asks again with the same nonces to find out."),
-      one<Config>(
-          "server.sweep_every", [](auto& c) -> auto& { return c.server.sweep_every; }, duration_codec({1s, 24h}),
-          "How often expired records are removed from a postgres or mysql store. Redis removes them itself."),
-      one<Config>(
-          "server.sweep_batch", [](auto& c) -> auto& { return c.server.sweep_batch; }, number_codec({1, 100'000}),
-          "How many records one sweep transaction removes."),
+          "batch was written, and asks again with the same nonces to find out. redis.wait_replicas may add a fifth."),
       one<Config>(
           "redis.wait_replicas", [](auto& c) -> auto& { return c.server.wait_replicas; }, number_codec({0, 10}),
-          "How many replicas must have a write before a client sees it. With 0 a failover may lose the last writes."),
-      one<Config>(
-          "redis.wait_timeout", [](auto& c) -> auto& { return c.server.wait_timeout; }, duration_codec({10ms, 1min}),
-          "How long to wait for the replicas. After that the request gets 503."),
+          "How many replicas must have a write before a client sees it. With 0 a failover may lose the last writes. "
+          "After a fifth of server.timeout the request gets 503."),
       list<Config>(
           "encryption.keys", [](auto& c) -> auto& { return c.encryption_keys; }, path_codec(), "",
           "Files with one secret each, at least 16 bytes (make one with: openssl rand -hex 32). Recorded responses "
@@ -318,11 +284,8 @@ Settings<Config> log_settings() {
               {{"auto", LogFormat::automatic}, {"text", LogFormat::text}, {"json", LogFormat::json}}),
           "The log format. auto is text on a terminal and JSON lines elsewhere."),
       one<Config>(
-          "log.access", [](auto& c) -> auto& { return c.log.access.on; }, yes_no_codec(),
+          "log.access", [](auto& c) -> auto& { return c.log.access; }, yes_no_codec(),
           "Whether requests are written to the access log. Keys, bodies and query strings are never logged."),
-      one<Config>(
-          "log.access_sample", [](auto& c) -> auto& { return c.log.access.sample; }, number_codec({1, 1'000'000}),
-          "Log one in this many requests, chosen at random. 1: every request."),
       one<Config>(
           "log.access_file", [](auto& c) -> auto& { return c.log.access_file; }, optional_path_codec(),
           "The file of the access log. SIGUSR1 reopens it. Empty: stdout."),
@@ -374,13 +337,9 @@ Settings<Config> limit_settings() {
           "Only the time that Once waits for the client counts. 0: no limit."),
       one<Config>(
           "limits.max_header_bytes", [](auto& c) -> auto& { return c.limits.max_header_bytes; },
-          size_codec({one_kib, one_mib}), "Bytes in the header of a request."),
-      one<Config>(
-          "limits.max_header_count", [](auto& c) -> auto& { return c.limits.max_header_count; },
-          number_codec({8, 1000}), "Header lines in a request."),
-      one<Config>(
-          "limits.max_uri_bytes", [](auto& c) -> auto& { return c.limits.max_uri_bytes; },
-          size_codec({256, 64 * one_kib}), "Bytes in path and query."),
+          size_codec({one_kib, one_mib}),
+          "Bytes in the header of a request, which has at most 100 lines. Path and query may have a "
+          "quarter of them."),
   };
 }
 
@@ -393,28 +352,21 @@ Settings<Config> share_settings() {
           "limits on callers for itself."),
       one<Config>(
           "limits.caller.new_keys", [](auto& c) -> auto& { return c.limits.caller.new_keys; },
-          number_codec({0, 1'000'000}), "New keys of one caller per second. Retries do not count. 0: no limit."),
-      one<Config>(
-          "limits.caller.new_keys_burst", [](auto& c) -> auto& { return c.limits.caller.new_keys_burst; },
-          number_codec({0, 1'000'000}), "New keys that may arrive at once. 0 is twice limits.caller.new_keys."),
+          number_codec({0, 1'000'000}),
+          "New keys of one caller per second; twice as many may arrive at once. Retries do "
+          "not count. 0: no limit."),
       one<Config>(
           "limits.caller.stored_bytes", [](auto& c) -> auto& { return c.limits.caller.stored_bytes; },
           size_codec({0, one_tib}),
           "Bytes of unexpired responses that this gateway has recorded for one caller since its start. At the limit "
           "new keys get 429 caller-limit; retries are still answered. 0: no limit."),
       one<Config>(
-          "limits.caller.tracked", [](auto& c) -> auto& { return c.limits.caller.tracked; },
-          number_codec({1000, 10'000'000}),
-          "Callers, and as many addresses, that these counters are kept for, about 400 bytes each. Beyond it the "
-          "counters of those that were idle the longest are reset."),
-      one<Config>(
           "limits.address.new_keys", [](auto& c) -> auto& { return c.limits.address.new_keys; },
           number_codec({0, 1'000'000}),
-          "New keys per second of all unverified callers at one IPv4 address or in one IPv6 network of 64 bits. "
+          "New keys per second of all unverified callers at one IPv4 address or in one IPv6 network of 64 bits; twice "
+          "as "
+          "many may arrive at once. "
           "Callers from jwt, mtls and proxy-header are verified. More get 429 caller-limit. 0: no limit."),
-      one<Config>(
-          "limits.address.new_keys_burst", [](auto& c) -> auto& { return c.limits.address.new_keys_burst; },
-          number_codec({0, 1'000'000}), "New keys that may arrive at once. 0 is twice limits.address.new_keys."),
       one<Config>(
           "limits.address.stored_bytes", [](auto& c) -> auto& { return c.limits.address.stored_bytes; },
           size_codec({0, one_tib}),
@@ -438,27 +390,17 @@ Settings<Config> time_settings() {
       one<Config>(
           "timeouts.drain", [](auto& c) -> auto& { return c.timeouts.drain; }, duration_codec({0ms, 1h}),
           "After SIGTERM: how long running requests may take to finish. Requests that are cut off have an unknown "
-          "outcome, so set it longer than timeouts.connect plus timeouts.response of every route."),
+          "outcome, so set it longer than timeouts.connect plus timeouts.response of every route. Each step of a "
+          "handover (SIGUSR2) may take half of it, and 30 seconds at least."),
       one<Config>(
           "timeouts.drain_delay", [](auto& c) -> auto& { return c.timeouts.drain_delay; }, duration_codec({0ms, 1h}),
           "After SIGTERM and before timeouts.drain: how long /readyz answers 503 while new connections are still "
           "served. Set it to the time that a load balancer needs to notice."),
       one<Config>(
-          "timeouts.handover", [](auto& c) -> auto& { return c.timeouts.handover; }, duration_codec({100ms, 1h}),
-          "After SIGUSR2: the limit for each step of the handover: the successor's start, the end of running "
-          "requests on a store that cannot be shared, and reading that store. If a step takes longer, the successor "
-          "is stopped and this process goes on. New connections wait during the last two steps."),
-      one<Config>(
-          "pool.max_idle", [](auto& c) -> auto& { return c.pool.max_idle; }, number_codec({0, 10'000}),
-          "Idle connections kept for each server of a backend and thread, at most. As many are kept as were in use at "
-          "a time of late."),
-      one<Config>(
           "pool.idle_max", [](auto& c) -> auto& { return c.pool.idle_max; }, duration_codec({0ms, 1h}),
-          "How long a backend connection may be idle before it is closed. Keep it below the backend's own limit."),
-      one<Config>(
-          "pool.keyed_idle_max", [](auto& c) -> auto& { return c.pool.keyed_idle_max; }, duration_codec({0ms, 1h}),
-          "Keyed requests use no connection that was idle for longer. If the backend closed it at that moment, the "
-          "outcome would be unknown."),
+          "How long a backend connection may be idle before it is closed. Keep it below the backend's own limit. Keyed "
+          "requests use none that was idle for more than a quarter of it: if the backend closed it at that moment, "
+          "the outcome would be unknown."),
   };
 }
 

@@ -38,7 +38,7 @@ constexpr std::array topics = {
     Topic{"files.md", "Files and variables", reference_text::files, "include"},
     Topic{"upstreams.md", "Upstreams", reference_text::upstreams, "upstreams upstream_tls. pool."},
     Topic{"routes.md", "Routes", reference_text::routes, "dialect mode"},
-    Topic{"dialects.md", "Dialects", reference_text::dialects, "wording."},
+    Topic{"dialects.md", "Dialects", reference_text::dialects, ""},
     Topic{"keys.md", "Keys",
           "\nSay which requests have a key, what the key belongs to, and which requests count as the same.\n",
           "key. scope scope_headers life. fingerprint. ttl tombstone same_hosts"},
@@ -169,26 +169,49 @@ void section(std::string& out, std::string_view heading, const Settings<Target>&
   if (!body.empty()) fmt::format_to(std::back_inserter(out), "\n## {}\n{}", heading, body);
 }
 
+// What a dialect decides and no setting changes.
+struct DialectPart {
+  std::string_view name;
+  std::string (*get)(const Policy&);
+};
+
+constexpr std::array dialect_parts = {
+    DialectPart{"longest key", [](const Policy& p) { return fmt::to_string(p.key.max_length); }},
+    DialectPart{"mismatch: status", [](const Policy& p) { return fmt::to_string(p.wording.mismatch_status); }},
+    DialectPart{"mismatch: code", [](const Policy& p) { return p.wording.mismatch_code; }},
+    DialectPart{"mismatch: type, after `errors_base`", [](const Policy& p) { return p.wording.mismatch_type; }},
+    DialectPart{"mismatch: title", [](const Policy& p) { return p.wording.mismatch_title; }},
+    DialectPart{"in flight: status", [](const Policy& p) { return fmt::to_string(p.wording.in_flight_status); }},
+    DialectPart{"in flight: code", [](const Policy& p) { return p.wording.in_flight_code; }},
+    DialectPart{"in flight: detail", [](const Policy& p) { return p.wording.in_flight_detail; }},
+    DialectPart{"header of a replay", [](const Policy& p) { return p.wording.replay_header; }},
+    DialectPart{"what Stripe's client libraries expect",
+                [](const Policy& p) { return std::string(p.wording.error_object ? "yes" : "no"); }},
+};
+
+using DialectRows = std::vector<std::pair<std::string, std::string>>;
+
+DialectRows dialect_rows(std::string_view name) {
+  const std::optional<Policy> policy = dialect(name);
+  ONCE_ASSERT(policy.has_value());
+  DialectRows rows;
+  for (const Setting<Policy>* setting : dialect_settings()) {
+    rows.emplace_back(fmt::format("`{}`", setting->name), show_values(setting->shape, setting->get(*policy)));
+  }
+  for (const DialectPart& part : dialect_parts) rows.emplace_back(part.name, part.get(*policy));
+  return rows;
+}
+
 // The first dialect is the default one; of the others the table shows what differs from it.
 void dialect_tables(std::string& out) {
   const std::string_view usual = dialect_names().front();
-  const std::optional<Policy> base = dialect(usual);
-  ONCE_ASSERT(base.has_value());
-  fmt::format_to(std::back_inserter(out), "\n## Dialect `{}`\n\nThe default.\n\n| setting | value |\n| --- | --- |\n",
-                 usual);
-  for (const Setting<Policy>* setting : dialect_settings()) {
-    fmt::format_to(std::back_inserter(out), "| `{}` | {} |\n", setting->name,
-                   show_values(setting->shape, setting->get(*base)));
-  }
-  for (const std::string_view name : dialect_names() | std::views::drop(1)) {
-    const std::optional<Policy> policy = dialect(name);
-    ONCE_ASSERT(policy.has_value());
-    fmt::format_to(std::back_inserter(out),
-                   "\n## Dialect `{}`\n\nAs `{}`, but:\n\n| setting | value |\n| --- | --- |\n", name, usual);
-    for (const Setting<Policy>* setting : dialect_settings()) {
-      const std::string value = show_values(setting->shape, setting->get(*policy));
-      if (value == show_values(setting->shape, setting->get(*base))) continue;
-      fmt::format_to(std::back_inserter(out), "| `{}` | {} |\n", setting->name, value);
+  const DialectRows usual_rows = dialect_rows(usual);
+  for (const std::string_view name : dialect_names()) {
+    const std::string about = name == usual ? "The default." : fmt::format("As `{}`, but:", usual);
+    fmt::format_to(std::back_inserter(out), "\n## Dialect `{}`\n\n{}\n\n| | value |\n| --- | --- |\n", name, about);
+    for (const auto& row : dialect_rows(name)) {
+      if (name != usual && std::ranges::find(usual_rows, row) != usual_rows.end()) continue;
+      fmt::format_to(std::back_inserter(out), "| {} | {} |\n", row.first, row.second);
     }
   }
 }

@@ -54,7 +54,7 @@ inline constexpr std::string_view index_rules = R"(
 - Settings of the process are at the top of the file. Settings of `defaults` apply to all routes, and a route may have them as well.
 - Values are applied in this order, and later ones win: the built-in defaults, the dialect of `defaults`, the settings of `defaults`, the
   dialect of the route, the settings of the route. The order of lines inside a section does not matter.
-- A dialect changes only the settings in [its table](dialects.md).
+- A dialect changes only what is in [its table](dialects.md).
 - Flags override the file: `--listen`, `--admin`, `--upstream`, `--store`, `--threads`, and `--set name=value` for any setting of the process
   (`--set log.level=debug`), of an upstream (`--set upstreams.default.queue=10`) and of the defaults (`--set defaults.ttl=1h`).
 - A file may [include others](files.md#several-files), such as `conf.d/*.yaml`.
@@ -130,7 +130,8 @@ keeps it in `data_dir`.
 - `store`: the store answers.
 - `descriptors`: the process did not run out of file descriptors within the last 5 seconds.
 - `room`: the store did not refuse a new key because it was full within the last 5 seconds.
-- `upstreams`: a server of any upstream is up. A server without health checks is down for `fail_timeout` after it could not be reached.
+- `upstreams`: a server of any upstream is up. A server without health checks is down for twice `health.interval` after it could
+  not be reached.
 
 Use `room` and `upstreams` only if your load balancer has other gateways to choose from. While a check fails, it sends no requests here,
 not even those that could be served.
@@ -175,7 +176,11 @@ defaults: {caller_missing: reject}
 )";
 
 inline constexpr std::string_view dialects = R"(
-Follow the conventions of an API family with one setting: `dialect`, in `defaults` or in a route. Each value below can still be changed.
+Follow the conventions of an API family with one setting: `dialect`, in `defaults` or in a route.
+
+- The settings below can still be changed one by one. The other rows are what only the dialect decides.
+- What Stripe's client libraries expect is an error object (type, code, message) in problem documents, `Stripe-Should-Retry` next to
+  `X-Should-Retry`, and `Request-Id` next to `X-Request-Id`.
 )";
 
 }  // namespace once::config::reference_text

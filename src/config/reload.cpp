@@ -108,10 +108,10 @@ void follow_back(const Route& route, const std::vector<Route>& running, std::vec
 }  // namespace
 
 bool reloads(std::string_view setting) {
-  static constexpr std::array names = {
-      std::string_view("include"),         std::string_view("upstreams"),         std::string_view("log.level"),
-      std::string_view("log.access"),      std::string_view("log.access_sample"), std::string_view("log.access_file"),
-      std::string_view("trusted_proxies"), std::string_view("same_hosts"),        std::string_view("upgrades")};
+  static constexpr std::array names = {std::string_view("include"),         std::string_view("upstreams"),
+                                       std::string_view("log.level"),       std::string_view("log.access"),
+                                       std::string_view("log.access_file"), std::string_view("trusted_proxies"),
+                                       std::string_view("same_hosts"),      std::string_view("upgrades")};
   static constexpr std::array groups = {std::string_view("limits."),        std::string_view("timeouts."),
                                         std::string_view("pool."),          std::string_view("jwt."),
                                         std::string_view("tls."),           std::string_view("upstream_tls."),

@@ -17,7 +17,6 @@ http::AddressSet addresses_of(const std::vector<std::string>& networks) {
 // evicts sees to that itself.
 Limits limits_by_store(const Config& config) {
   Limits limits = config.limits;
-  limits.address.tracked = limits.caller.tracked;
   if (!config.spool_folder.empty()) limits.spool_directory = config.spool_folder;
   if (limits.address.stored_bytes != 0) return limits;
   const StoreType* const store = find_store(config.store);
@@ -36,7 +35,7 @@ ServingSettings serving_settings(const Config& config) {
           .timeouts = config.timeouts,
           .pool = config.pool,
           .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
-          .access = config.log.access,
+          .access_log = config.log.access,
           .trusted_proxies = addresses_of(config.trusted_proxies),
           .proxy_protocol = {.plain = config.proxy_protocol_listen,
                              .tls = config.proxy_protocol_tls,

@@ -28,54 +28,25 @@ Settings<Upstream> health_settings() {
   return {
       one<Upstream>(
           "health.path", [](auto& u) -> auto& { return u.health.path; }, health_path_codec(),
-          "The path of the health check, a GET to every server, without base_path. 2xx and 3xx are good. Empty: no "
-          "health checks."),
+          "The path of the health check, a GET to every server, without base_path. 2xx and 3xx within 2 seconds are "
+          "good. A server is down after 3 bad checks in a row, and up again after 2 good ones. Empty: no health "
+          "checks."),
       one<Upstream>(
           "health.interval", [](auto& u) -> auto& { return u.health.interval; }, duration_codec({100ms, 1h}),
-          "The time from the end of one check to the next."),
-      one<Upstream>(
-          "health.timeout", [](auto& u) -> auto& { return u.health.timeout; }, duration_codec({10ms, 1min}),
-          "How long a check may take."),
-      one<Upstream>(
-          "health.failures", [](auto& u) -> auto& { return u.health.failures; }, number_codec({1, 1000}),
-          "A server is down after this many failed checks, or failed connections, in a row."),
-      one<Upstream>(
-          "health.successes", [](auto& u) -> auto& { return u.health.successes; }, number_codec({1, 1000}),
-          "A server is up again after this many successful checks in a row."),
-  };
-}
-
-Settings<Upstream> eject_settings() {
-  return {
+          "The time from the end of one check to the next. A server is avoided for twice as long after 3 failed "
+          "connections in a row, and when it is ejected. Then one request tries it."),
       one<Upstream>(
           "eject.failures", [](auto& u) -> auto& { return u.eject.failures; }, number_codec({0, 1000}),
-          "A server gets no new requests for eject.time after this many in a row that it answered with 5xx (except "
-          "501 and 505), too late, or not at all. 0: never."),
+          "A server gets no new requests for a while after this many in a row that it answered with 5xx (except 501 "
+          "and 505), too late, or not at all. At most half of the servers are ejected at one time. 0: never."),
       one<Upstream>(
-          "eject.time", [](auto& u) -> auto& { return u.eject.time; }, duration_codec({100ms, 1h}),
-          "How long a server is ejected. Then one request tries it. If that fails, the time doubles."),
-      one<Upstream>(
-          "eject.max_time", [](auto& u) -> auto& { return u.eject.max_time; }, duration_codec({100ms, 24h}),
-          "The longest ejection."),
-      one<Upstream>(
-          "eject.most_percent", [](auto& u) -> auto& { return u.eject.most_percent; }, number_codec({1, 100}),
-          "The largest share of an upstream's servers that may be ejected at one time, rounded down: never the only "
-          "server."),
-  };
-}
-
-Settings<Upstream> retry_settings() {
-  return {
-      one<Upstream>(
-          "retry.safe", [](auto& u) -> auto& { return u.retry.safe; },
+          "retry.safe", [](auto& u) -> auto& { return u.retry_safe; },
           choice_codec<RetrySafe>(
               {{"off", RetrySafe::off}, {"lost", RetrySafe::lost}, {"unavailable", RetrySafe::unavailable}}),
           "When a GET, HEAD, OPTIONS or QUERY without a key and without a body is sent to a second server. lost: the "
-          "connection was lost before the first byte of a response. unavailable: also after 502, 503 or 504. Other "
-          "requests go to a second server only if nothing was sent to the first."),
-      one<Upstream>(
-          "retry.budget", [](auto& u) -> auto& { return u.retry.budget_percent; }, number_codec({1, 100}),
-          "The percentage of these requests that may be sent twice; ten more after a quiet time."),
+          "connection was lost before the first byte of a response. unavailable: also after 502, 503 or 504. One "
+          "request in ten may be sent twice. Other requests go to a second server only if nothing was sent to the "
+          "first."),
   };
 }
 
@@ -155,20 +126,10 @@ const Settings<Upstream>& upstream_settings() {
         one<Upstream>(
             "queue", [](auto& u) -> auto& { return u.queue; }, number_codec({0, 100'000}),
             "Requests that may wait for a connection when every server has reached max_connections. Each thread has "
-            "a share, at least one. More get 503 upstream-busy."),
-        one<Upstream>(
-            "queue_timeout", [](auto& u) -> auto& { return u.queue_timeout; }, duration_codec({10ms, 10min}),
-            "How long a request waits in the queue. Then it gets 503 upstream-busy."),
+            "a share, at least one. More get 503 upstream-busy, and so does a request that has waited for "
+            "timeouts.connect."),
     };
     for (Setting<Upstream>& setting : health_settings()) all.push_back(std::move(setting));
-    for (Setting<Upstream>& setting : eject_settings()) all.push_back(std::move(setting));
-    for (Setting<Upstream>& setting : retry_settings()) all.push_back(std::move(setting));
-    all.push_back(one<Upstream>(
-        "fail_timeout", [](auto& u) -> auto& { return u.fail_timeout; }, duration_codec({100ms, 1h}),
-        "How long a server is avoided after health.failures failed connections in a row. Then one request tries it."));
-    all.push_back(one<Upstream>(
-        "resolve_every", [](auto& u) -> auto& { return u.resolve_every; }, duration_codec({100ms, 24h}),
-        "How often the names of the servers are resolved."));
     all.push_back(one<Upstream>(
         "host", [](auto& u) -> auto& { return u.host; }, host_rule_codec(),
         "The Host header for the backend: the client's, the server's own, or a fixed name."));

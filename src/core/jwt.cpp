@@ -15,6 +15,9 @@ namespace once::core {
 
 namespace {
 
+// The difference between clocks that is allowed.
+constexpr Duration leeway = std::chrono::seconds(30);
+
 using Outcome = std::expected<void, TokenFault>;
 
 // A NumericDate: seconds since 1970, maybe with a fraction. Dates past the year 9999 are as good as that one.
@@ -195,9 +198,9 @@ JwtVerifier::Verified JwtVerifier::read_payload(std::string_view json) const {
   if (!expiry && rules_.expiry == Required::yes) return std::unexpected(TokenFault::no_expiry);
 
   VerifiedToken token;
-  if (expiry) token.until = *expiry + rules_.leeway;
-  if (not_before) token.not_before = *not_before - rules_.leeway;
-  if (issued) token.issued = *issued - rules_.leeway;
+  if (expiry) token.until = *expiry + leeway;
+  if (not_before) token.not_before = *not_before - leeway;
+  if (issued) token.issued = *issued - leeway;
   const JsonTree* issuer = tree->find("iss");
   if (issuer != nullptr && issuer->string() == nullptr) return std::unexpected(TokenFault::bad_payload);
   if (issuer != nullptr) token.issuer = *issuer->string();

@@ -58,8 +58,7 @@ struct JwtKey {
 struct JwtRules {
   std::string issuer;                 // empty: any
   std::vector<std::string> audience;  // one of these; empty: any
-  Duration leeway = std::chrono::seconds(30);
-  Required expiry = Required::yes;  // whether a token must have `exp`
+  Required expiry = Required::yes;    // whether a token must have `exp`
 };
 
 // What a verified token says of its owner.

@@ -70,7 +70,6 @@ struct FingerprintPolicy {
 
 // With ScopePart::life: keys die with the resource that their path names.
 struct LifePolicy {
-  MethodSet ended_by = MethodSet().set(static_cast<std::size_t>(Method::delete_));
   // For how long the end of a life is remembered: longer than any key of it. Zero: keys of this route have no lives.
   Duration remembered{};
 };
@@ -142,15 +141,12 @@ enum class IfMatch : std::uint8_t { off, on, required };
 struct ConditionalPolicy {
   Etags etag = Etags::off;
   IfMatch if_match = IfMatch::off;
-  std::size_t max_body = 1U << 20U;             // a larger representation has no tag
-  Duration max_wait = std::chrono::seconds(2);  // nor has one whose end takes longer to come
 };
 
 // What browsers are told about scripts of other origins. No origins: nothing, that is the backend's to do.
 struct CorsPolicy {
   std::vector<std::string> origins;  // https://app.example, or * alone
   bool credentials = false;
-  Duration max_age = std::chrono::minutes(10);
 };
 
 struct Timeouts {

@@ -11,22 +11,14 @@ constexpr Duration longest_gathering = std::chrono::milliseconds(100);
 
 }  // namespace
 
-AccessLog::AccessLog(Executor& loop, LineWriter& writer, const Clock& clock, std::uint64_t worker)
-    : loop_(loop), writer_(writer), clock_(clock), random_(worker) {
+AccessLog::AccessLog(Executor& loop, LineWriter& writer, const Clock& clock)
+    : loop_(loop), writer_(writer), clock_(clock) {
   timer_.log = this;
   timer_.fire = [](Timer& timer) { static_cast<FlushTimer&>(timer).log->flush(); };
 }
 
 AccessLog::~AccessLog() {
   loop_.disarm(timer_);
-}
-
-// Not every n-th: requests that come in turns would hide behind each other. Numbers good enough for that are cheap
-// (Knuth's MMIX generator).
-bool AccessLog::draws(const AccessSettings& settings) {
-  if (!settings.on || settings.sample <= 1) return settings.on;
-  random_ = random_ * 6364136223846793005U + 1442695040888963407U;
-  return (random_ >> 33U) % settings.sample == 0;
 }
 
 void AccessLog::write(const AccessLine& line, std::string_view shadow) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,20 +10,17 @@
 #include "base/executor.hpp"
 #include "base/line_writer.hpp"
 #include "gateway/access_line.hpp"
-#include "gateway/settings.hpp"
 
 namespace once::gateway {
 
 class AccessLog {
  public:
-  // The loop is the worker's; `worker` makes the samples of workers differ.
-  AccessLog(Executor& loop, LineWriter& writer, const Clock& clock, std::uint64_t worker);
+  // The loop is the worker's.
+  AccessLog(Executor& loop, LineWriter& writer, const Clock& clock);
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
 
-  // Whether the request at hand is logged.
-  bool draws(const AccessSettings& settings);
   void write(const AccessLine& line, std::string_view shadow);
   // Hands over what there is.
   void flush();
@@ -37,7 +33,6 @@ class AccessLog {
   Executor& loop_;
   LineWriter& writer_;
   const Clock& clock_;
-  std::uint64_t random_;
   std::string lines_;
   std::size_t count_ = 0;
   FlushTimer timer_;

@@ -45,7 +45,7 @@ enum class Balance : std::uint8_t { round_robin, least_connections };
 // What backends are told of where a request came from.
 enum class ForwardedFields : std::uint8_t { x_forwarded, forwarded, both, off };
 
-// When a server counts as down, and as up again.
+// When a server counts as down, and as up again. Users set path and interval.
 struct HealthSettings {
   std::string path;  // empty: nobody asks, only what happens to requests counts
   Duration interval = std::chrono::seconds(5);
@@ -54,12 +54,11 @@ struct HealthSettings {
   std::size_t successes = 2;
 };
 
-// When a server that can be reached, but does not serve well, gets no new requests for a while.
+// When a server that can be reached, but does not serve well, gets no new requests for a while. Users set failures.
 struct EjectSettings {
   std::size_t failures = 0;                  // in a row: 5xx, timeouts, lost connections; 0: never
   Duration time = std::chrono::seconds(10);  // the first time; twice as long each time in a row
   Duration max_time = std::chrono::minutes(5);
-  std::size_t most_percent = 50;  // of the servers, at one time
 };
 
 // When a GET, HEAD or OPTIONS without a key and without a body is sent to a second server, if nothing of an answer has
@@ -68,11 +67,6 @@ enum class RetrySafe : std::uint8_t {
   off,
   lost,         // the connection was lost before the first byte of an answer
   unavailable,  // or the first server answered 502, 503 or 504
-};
-
-struct RetrySettings {
-  RetrySafe safe = RetrySafe::off;
-  std::size_t budget_percent = 10;  // of these requests
 };
 
 // A backend: one server or several that do the same.
@@ -86,10 +80,9 @@ struct Upstream {
   Balance balance = Balance::round_robin;
   std::size_t max_connections = 0;  // to each server, in the whole process; 0: any number
   std::size_t queue = 100;          // requests that may wait for one, in the whole process
-  Duration queue_timeout = std::chrono::seconds(5);
   HealthSettings health;
   EjectSettings eject;
-  RetrySettings retry;
+  RetrySafe retry_safe = RetrySafe::off;
   Duration fail_timeout = std::chrono::seconds(10);   // how long a server that could not be reached is avoided
   Duration resolve_every = std::chrono::seconds(30);  // how often its name is looked up
   std::string host = std::string(keep_host);          // which Host it gets: keep_host, own_host, or this one
@@ -120,9 +113,9 @@ struct Route {
 struct CallerLimits {
   std::size_t in_flight = 0;       // requests with a key at work at one time
   std::size_t new_keys = 0;        // a second
-  std::size_t new_keys_burst = 0;  // at once; 0: twice new_keys
+  std::size_t new_keys_burst = 0;  // at once; 0: twice new_keys. Only tests set it
   std::size_t stored_bytes = 0;    // of answers that have not expired
-  std::size_t tracked = 100'000;   // callers that are kept count of
+  std::size_t tracked = 100'000;   // callers that are kept count of. Only tests set it
 
   bool any() const { return in_flight != 0 || new_keys != 0 || stored_bytes != 0; }
 };
@@ -136,8 +129,8 @@ struct Limits {
   std::string spool_directory;                            // where those are
   std::size_t min_rate = 100;  // bytes a second, of a client that sends or takes a message; 0: no limit
   std::size_t max_header_bytes = std::size_t{32} << 10U;
-  std::size_t max_header_count = 100;
-  std::size_t max_uri_bytes = std::size_t{8} << 10U;
+  std::size_t max_header_count = 100;                 // no setting
+  std::size_t max_uri_bytes = std::size_t{8} << 10U;  // by max_header_bytes
   CallerLimits caller;
   CallerLimits address;  // of all callers from there together that are not proven; new keys and stored bytes only
 };
@@ -151,15 +144,14 @@ struct ClientTimeouts {
   Duration drain = std::chrono::seconds(70);
   // Before that: how long /readyz says 503 while everything is served as before.
   Duration drain_delay{};
-  // After SIGUSR2: how long each step of the handover may take.
+  // After SIGUSR2: how long each step of the handover may take. By `drain`.
   Duration handover = std::chrono::seconds(30);
 };
 
 // Connections kept open to backends.
 struct PoolSettings {
-  std::size_t max_idle = 1024;                        // per thread and server, however many were in use
   Duration idle_max = std::chrono::seconds(4);        // shorter than what servers commonly allow (5 s and more)
-  Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no connection that idled longer
+  Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no connection that idled longer; by it
 };
 
 // Where tokens are, and what checks them.
@@ -175,12 +167,6 @@ struct ProxyProtocolSettings {
   http::AddressSet from;  // whose word counts; connections of others are refused there
 };
 
-// The access log: which requests are a line in it.
-struct AccessSettings {
-  bool on = false;
-  std::size_t sample = 1;  // one in so many, on average
-};
-
 // What a reload can change: everything that says how requests are served, and nothing of where and with which store.
 struct ServingSettings {
   std::vector<Upstream> upstreams;  // the first is the default one
@@ -189,7 +175,7 @@ struct ServingSettings {
   ClientTimeouts timeouts;
   PoolSettings pool;
   TokenSettings tokens;
-  AccessSettings access;
+  bool access_log = false;
   http::AddressSet trusted_proxies;  // whose X-Forwarded-For is believed
   ProxyProtocolSettings proxy_protocol;
   HostNames hosts;                       // which of them are the same

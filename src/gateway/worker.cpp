@@ -63,7 +63,7 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
       share_(share),
       loop_(shared.net),
       random_(shared.random != nullptr ? *shared.random : system_random_),
-      access_(loop_, shared.access, shared.clock, share.worker),
+      access_(loop_, shared.access, shared.clock),
       generation_(serve_by(std::move(generation))) {
   loop_.listen(shared_.faults);
   adopt_work_.worker = this;

@@ -237,7 +237,7 @@ std::unique_ptr<TlsStream> TlsServerContext::accept() const {
 
 Result<TlsClientContext::Ptr> TlsClientContext::make(const TlsClientSettings& settings, Warnings& warnings) {
   auto made = std::make_shared<TlsClientContext>();
-  made->context_ = new_context(TLS_client_method(), settings.min_version);
+  made->context_ = new_context(TLS_client_method(), TlsVersion::tls_1_2);
   made->verifies_ = settings.verify;
   SSL_CTX* context = made->context_.get();
   SSL_CTX_set_alpn_protos(context, http_1_1.data(), http_1_1.size());

@@ -32,7 +32,6 @@ struct TlsClientSettings {
   bool verify = true;
   std::string certificate;  // PEM file; empty: none is sent
   std::string key;          // PEM file; empty: in the certificate's file
-  TlsVersion min_version = TlsVersion::tls_1_2;
 };
 
 }  // namespace once::http

@@ -46,7 +46,7 @@ class Journal:
 class Served:
     """A server that all gateways share, each through a proxy of its own that makes trouble."""
     shared = True
-    settings = "server: {timeout: 1s, connect_timeout: 1s, sweep_every: 1s, connections: 2}\n"
+    settings = "server: {timeout: 1s, connect_timeout: 1s, connections: 2}\n"
 
     def __init__(self, name):
         self.name = name
@@ -194,7 +194,7 @@ class Redis(Served):
 
 class RedisCluster(Served):
     """Its nodes tell where they are, so nothing can be put between. A write counts when the replica has it."""
-    settings = Served.settings + "redis: {wait_replicas: 1, wait_timeout: 500ms}\n"
+    settings = Served.settings + "redis: {wait_replicas: 1}\n"
 
     def __init__(self, _):
         super().__init__("redis_cluster_chaos")

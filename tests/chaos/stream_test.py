@@ -38,11 +38,12 @@ defaults:
   lease: {LEASE:g}s
   record: {{stream: auto, max_stream: {MAX_STREAM >> 10}KiB}}
   timeouts: {{response: 3s, connect: 1s, stream_idle: 5s}}
-journal: {{segment_size: 1MiB, segment_age: 1s, cache: 64KiB}}
+journal: {{max_disk: 1GiB, cache: 64KiB}}
 timeouts: {{drain: 2s}}
 routes:
   - {{path: /hold, on_unknown: hold, in_flight_wait: 2s}}
   - {{path: /retry, on_unknown: retry, in_flight: reject}}
+  - {{path: /brief, ttl: 24s}}  # unused: makes segments end, and servers be swept, once a second
 """
 
 

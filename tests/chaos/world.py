@@ -24,13 +24,14 @@ PR_SET_CHILD_SUBREAPER = 36
 
 CONFIG = f"""
 defaults: {{ttl: 30d, in_flight: reject, lease: {LEASE:g}s, timeouts: {{response: {RESPONSE_TIMEOUT * 1000:.0f}ms, connect: 1s}}}}
-journal: {{segment_size: 1MiB, segment_age: 1s, cache: 64KiB}}
+journal: {{max_disk: 1GiB, cache: 64KiB}}
 timeouts: {{drain: 3s}}
 routes:
   - {{path: /hold, on_unknown: hold}}
   - {{path: /retry, on_unknown: retry}}
   - {{path: /patient, on_unknown: retry, in_flight: wait, in_flight_wait: 1s}}
   - {{path: /takeover, on_unknown: takeover, takeover_after: {TAKEOVER_AFTER:g}s}}
+  - {{path: /brief, ttl: 24s}}  # unused: makes segments end, and servers be swept, once a second
 """
 
 

@@ -174,23 +174,23 @@ class Tenants(ClaimsTest):
         self.assertEqual(acme.lookup(key="a")["value"], "acme's")
 
     def test_claims_are_counted_by_tenant_and_scope_with_bounded_labels(self):
-        gateway, nobody = self.start("claims.metrics_scopes=2", tokens=self.TOKENS)
+        gateway, nobody = self.start(tokens=self.TOKENS)
         acme, umbrella = (Api(nobody.address, token) for token in self.TOKENS.values())
         first = acme.acquire(scope="copy", key="a")
         acme.claim(scope="copy", key="a")
         acme.owner("fail", first["claim"])
         acme.owner("succeed", acme.acquire(scope="copy", key="a")["claim"], value=1)
         acme.claim(scope="copy", key="a")
-        for number in range(5):
+        for number in range(23):
             acme.acquire(scope=f'"drawn {number}"', key="a")
         umbrella.acquire(scope="copy", key="a")
         counted = {name: count for name, count in gateway.metrics().items() if name.startswith("once_claims_scope_")}
         of_acme, of_umbrella = 'tenant="acme",scope="copy"', 'tenant="umbrella",scope="copy"'
-        drawn, others = r'tenant="acme",scope="\"drawn 0\""', 'tenant="acme",scope="other"'
-        requests, zero = "once_claims_scope_requests_total", dict.fromkeys((of_acme, of_umbrella, drawn, others), 0)
+        drawn, others = [rf'tenant="acme",scope="\"drawn {number}\""' for number in range(19)], 'tenant="acme",scope="other"'
+        requests, zero = "once_claims_scope_requests_total", dict.fromkeys((of_acme, of_umbrella, *drawn, others), 0)
         self.assertEqual(counted, {
             f'{requests}{{{of_acme},result="acquired"}}': 2, f'{requests}{{{of_acme},result="in_progress"}}': 1,
-            f'{requests}{{{of_acme},result="succeeded"}}': 1, f'{requests}{{{drawn},result="acquired"}}': 1,
+            f'{requests}{{{of_acme},result="succeeded"}}': 1, **{f'{requests}{{{labels},result="acquired"}}': 1 for labels in drawn},
             f'{requests}{{{others},result="acquired"}}': 4, f'{requests}{{{of_umbrella},result="acquired"}}': 1,
             **{f"once_claims_scope_takeovers_total{{{labels}}}": 0 for labels in zero},
             **{f"once_claims_scope_retries_after_failure_total{{{labels}}}": count for labels, count in {**zero, of_acme: 1}.items()}})

@@ -133,12 +133,12 @@ class Progress(ClaimsTest):
         self.assertEqual(follow(acme, key="a")["progress"], ["secret"])
 
     def test_limits_have_answers_and_metrics(self):
-        gateway, api = self.start("claims.max_progress=2KiB", "claims.max_waiting=0")
+        gateway, api = self.start("claims.max_body=2KiB", "claims.max_waiting=0")
         claim = api.acquire(key="a")["claim"]
         self.append(api, claim, 0, "x" * 1500)
         full = api.owner("progress", claim, number=1, data="x" * 500)
         self.assertEqual((full.status, full["code"]), (413, "body-too-large"))
-        self.assertIn("claims.max_progress", full["detail"])
+        self.assertIn("claims.max_body", full["detail"])
         self.append(api, claim, 0, "x" * 1500)
         self.append(api, claim, 1, "x")
         self.assertEqual(follow(api, key="a", wait="50s", **{"from": 2})["progress"], [])

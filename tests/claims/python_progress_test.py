@@ -76,7 +76,7 @@ class Progress(ClaimsTest):
         self.assertEqual([piece.data for piece in once.follow(**WORK, wait=0)], ["a", "b"])
 
     def test_work_goes_on_without_progress_that_is_not_recorded(self):
-        once = self.client("claims.max_progress=1KiB")
+        once = self.client("claims.max_body=1KiB")
         claim = once.claim(**TERMS)
         self.assertTrue(claim.progress("x" * 700))
         self.assertFalse(claim.progress("x" * 700))

@@ -6,6 +6,8 @@ import unittest
 import guide
 import support
 
+REMOVED = re.compile(r"^\| setting \| instead \|\n(?:\|.*\n)+", re.MULTILINE)
+
 
 class Words(unittest.TestCase):
     """What the pages name is there."""
@@ -22,10 +24,20 @@ class Words(unittest.TestCase):
         known = support.settings()
         sections = {name.split(".")[0] for name in known if "." in name}
         for page in support.guides():
-            text = guide.BLOCK.sub("", page.read_text())
+            text = REMOVED.sub("", guide.BLOCK.sub("", page.read_text()))
             for name in re.findall(r"`((?:" + "|".join(sections) + r")\.[a-z_.]+)`", text):
                 with self.subTest(page=page.name, setting=name):
                     self.assertIn(name, known)
+
+    def test_every_setting_that_is_gone_is_listed_with_what_an_error_says(self):
+        source = (support.ROOT / "src" / "config" / "removed.cpp").read_text()
+        gone = dict(re.findall(r'RemovedSetting\{"([\w.]+)",\s+"([^"]+)"\}', source))
+        worded = re.findall(r'RemovedSetting\{"(wording\.\w+)", by_dialect\}', source)
+        self.assertEqual(len(gone) + len(worded), source.count("RemovedSetting{"))
+        rows = [row.split(" | ") for row in REMOVED.search((support.DOCS / "operate" / "upgrade.md").read_text())[0].splitlines()[2:]]
+        *listed, (wording, _) = [(names.strip("| "), text.strip("| ").replace("`", "")) for names, text in rows]
+        self.assertEqual({name.strip("`"): text for name, text in listed}, gone)
+        self.assertEqual(wording.replace("`", "").split(", "), [worded[0], *(name.removeprefix("wording.") for name in worded[1:])])
 
     def test_every_alert_has_its_section_in_the_runbook(self):
         rules = support.ROOT / "packaging" / "prometheus" / "once.rules.yml"

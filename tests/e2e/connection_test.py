@@ -95,7 +95,7 @@ class Persistence(EndToEnd):
         self.assertEqual([request.target for request in backend.requests], ["/1", "/2", "/3", "/4"])
 
     def test_many_requests_on_one_connection_use_one_connection_to_the_backend(self):
-        backend, gateway = self.start("threads=1", "pool.keyed_idle_max=30s", "pool.idle_max=30s")
+        backend, gateway = self.start("threads=1", "pool.idle_max=2m")
         client = self.connect(gateway)
         for number in range(50):
             self.assertEqual(client.ask("POST", f"/{number}", key=f"k{number}", body=b"").status, 200)
@@ -109,7 +109,7 @@ class Persistence(EndToEnd):
             for key in ("k", None):
                 with self.subTest(value, key=key):
                     backend = self.backend(lambda _, to, value=value: to.reply(200, [("Keep-Alive", value)]))
-                    client = self.connect(self.gateway(backend, "pool.keyed_idle_max=30s", "pool.idle_max=30s"))
+                    client = self.connect(self.gateway(backend, "pool.idle_max=2m"))
                     for number in range(10):
                         client.ask("POST", key=key and f"{key}{number}")
                     self.assertEqual((len(backend.requests), len(backend.streams)), (10, connections))

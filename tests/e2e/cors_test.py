@@ -140,14 +140,14 @@ class Preflights(EndToEnd):
 
     def test_are_answered_without_the_backend(self):
         backend = self.backend()
-        gateway = self.gateway(backend, ORIGINS, "defaults.cors.credentials=yes", "defaults.cors.max_age=90s")
+        gateway = self.gateway(backend, ORIGINS, "defaults.cors.credentials=yes")
         answer = self.ask(gateway)
         self.assertEqual((answer.status, answer.body), (204, b""))
         self.assertEqual(answer.get("Access-Control-Allow-Origin"), APP)
         self.assertEqual(answer.get("Access-Control-Allow-Credentials"), "true")
         self.assertEqual(answer.get("Access-Control-Allow-Methods"), "PUT")
         self.assertEqual(answer.get("Access-Control-Allow-Headers"), "content-type, idempotency-key")
-        self.assertEqual(answer.get("Access-Control-Max-Age"), "90")
+        self.assertEqual(answer.get("Access-Control-Max-Age"), "600")
         self.assertTrue(answer.get("Vary").startswith("Origin"))
         self.assertEqual(self.ask(gateway, headers="a b").status, 400)
         self.assertEqual(backend.requests, [])

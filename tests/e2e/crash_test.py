@@ -22,7 +22,7 @@ CLIENTS = 8
 PATIENCE = 120.0  # of a client with one request, over as many crashes as it takes
 
 CONFIG = """
-journal: {segment_size: 1MiB, segment_age: 1s, cache: 64KiB}
+journal: {max_disk: 160MiB, cache: 64KiB}
 routes:
   - {path: /hold, on_unknown: hold}
   - {path: /retry, on_unknown: retry}
@@ -307,7 +307,7 @@ class KilledRepair(EndToEnd):
         bodies = random.Random(SEED)
         backend = self.backend(lambda _, to: to.reply(201, body=bodies.randbytes(8000)))
         self.data = self.folder()
-        self.settings = (f"data_dir={self.data}", "journal.segment_size=1MiB")
+        self.settings = (f"data_dir={self.data}", "journal.max_disk=160MiB")
         answers = self.make_damaged_journal(backend)
         journal, original = self.data / "journal", self.data / "original"
         journal.rename(original)

@@ -81,7 +81,7 @@ class Exhausted(WithUpstream):
             connection.reply(201 if request.method == "POST" else 200)
 
         backend = self.backend(answer)
-        gateway = self.serving(backend, "health: {path: /up, interval: 100ms, failures: 1}", settings=["timeouts.header=5m"])
+        gateway = self.serving(backend, "health: {path: /up, interval: 100ms}", settings=["timeouts.header=5m"])
         admin = Client(gateway.admin_port)
         self.addCleanup(admin.close)
 
@@ -134,7 +134,7 @@ class Checks(WithUpstream):
 
     def test_no_upstream_is_up(self):
         backend = self.backend()
-        plain, checking = (self.serving(backend, "fail_timeout: 1h", "health: {failures: 1}", settings=[f"readyz.checks=[{checks}]"])
+        plain, checking = (self.serving(backend, "health: {interval: 30m}", settings=[f"readyz.checks=[{checks}]"])
                            for checks in ("store", "store, upstreams"))
         backend.stop()
         for gateway in (plain, checking):
@@ -148,7 +148,7 @@ class Checks(WithUpstream):
     def test_without_health_checks_it_is_ready_again_by_itself(self):
         """No request comes while it is not ready, so none could find out."""
         backend = self.backend()
-        gateway = self.serving(backend, "fail_timeout: 2s", "health: {failures: 1}", settings=["readyz.checks=[upstreams]"])
+        gateway = self.serving(backend, "health: {interval: 1s}", settings=["readyz.checks=[upstreams]"])
         backend.stop()
         wait_until(lambda: gateway.ask("GET").status == 502 and self.answer_of(gateway)[0] == 503)
         wait_until(lambda: self.answer_of(gateway) == (200, b"ready\n"))
@@ -159,7 +159,7 @@ class Checks(WithUpstream):
         backend = self.backend(lambda _, to: to.reply(201, body=secrets.token_bytes(200_000)))
         for checks in ("store", "store, room"):
             gateway = self.gateway(backend, f"readyz.checks=[{checks}]", "journal.max_disk=4MiB",
-                                   "journal.segment_size=1MiB", "limits.address.stored_bytes=1GiB")
+                                   "limits.address.stored_bytes=1GiB")
             self.assertEqual(self.answer_of(gateway), (200, b"ready\n"))
             number = 0
             while gateway.ask(key=f"k{number}").status != 503:

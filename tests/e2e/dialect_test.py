@@ -208,11 +208,10 @@ class Dialects(EndToEnd):
 
     def test_every_setting_of_a_dialect_can_be_changed_beside_it(self):
         backend = self.backend()
-        gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.key.header=X-Key",
-                               "defaults.wording.mismatch_status=418", "defaults.wording.replay_header=X-Again")
-        answers = [gateway.ask(fields=[("X-Key", "k")], body=body) for body in (b"1", b"1", b"2")]
-        self.assertEqual([answer.status for answer in answers], [201, 201, 418])
-        self.assertEqual(answers[1].get("X-Again"), "true")
+        gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.key.header=X-Key", "defaults.key.methods=PUT")
+        answers = [gateway.ask("PUT", fields=[("X-Key", "k")], body=body) for body in (b"1", b"1", b"2")]
+        self.assertEqual([answer.status for answer in answers], [201, 201, 400])
+        self.assertEqual(answers[1].get("Idempotent-Replayed"), "true", "the wording stays the dialect's")
         self.assertEqual(answers[2].code, "idempotency_error")
 
 
@@ -249,7 +248,7 @@ class Stripe(EndToEnd):
         backend = self.backend()
         gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.key.required=yes", "defaults.caller_missing=reject",
                                "defaults.max_request_body=1KiB", "defaults.max_large_request=0", "defaults.conditional.if_match=required",
-                               "limits.max_header_count=20", "limits.caller.new_keys=1", "limits.caller.new_keys_burst=1")
+                               "limits.caller.new_keys=1")
         caller = [("Authorization", "Bearer a")]
         self.assert_stripe_problem(gateway.ask(fields=caller), 400)
         self.assert_stripe_problem(gateway.ask(fields=caller, key="bad key"), 400)
@@ -257,7 +256,7 @@ class Stripe(EndToEnd):
         self.assert_stripe_problem(gateway.ask(fields=caller, key="large", body=b"x" * 2000), 413)
         self.assert_stripe_problem(gateway.ask("PUT", "/a", fields=caller, body=b"x"), 428)
         self.assert_stripe_problem(gateway.ask(target="/../a", fields=caller, key="k"), 400)
-        many = [(f"X-{number}", "x") for number in range(30)]
+        many = [(f"X-{number}", "x") for number in range(110)]
         self.assert_stripe_problem(gateway.ask(fields=many, key="k"), 431, known=False)
         self.assertEqual(gateway.ask(fields=caller, key="first", body=b"1").status, 201)
         self.assert_stripe_problem(gateway.ask(fields=caller, key="first", body=b"2"), 400)

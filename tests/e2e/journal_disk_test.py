@@ -16,7 +16,7 @@ CLONE_NEWNS = 0x00020000
 
 class Full(JournalTest):
     # One address may fill all of it here.
-    LIMITS = ("journal.max_disk=4MiB", "journal.segment_size=1MiB", "journal.segment_age=1s", "limits.address.stored_bytes=1GiB")
+    LIMITS = ("journal.max_disk=4MiB", "limits.address.stored_bytes=1GiB")
 
     def check_said(self, gateway):
         metrics = gateway.metrics()
@@ -63,7 +63,7 @@ class Full(JournalTest):
 
     def test_a_limit_on_the_size_of_files_is_a_full_disk_and_no_end(self):
         backend = self.backend(answer_of_random_bytes(40_000))
-        settings = ("journal.segment_size=8MiB",)
+        settings = ("journal.max_disk=1280MiB",)
         limit = 3 * MIB
         gateway = self.start(backend, *settings,
                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
@@ -81,7 +81,7 @@ class Full(JournalTest):
         disk = self.small_disk(12 * MIB)
         self.journal = disk / "journal"
         backend = self.backend(answer_of_random_bytes(20_000))
-        settings = ("journal.segment_size=1MiB", f"store=journal:{self.journal}")
+        settings = ("journal.max_disk=160MiB", f"store=journal:{self.journal}")
         gateway = self.start(backend, *settings)
         answers = self.ask_all(gateway, [f"early-{number}" for number in range(10)])
         not_kept = self.fill_disk(disk, gateway, answers, "first")

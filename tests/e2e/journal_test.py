@@ -94,7 +94,7 @@ class Restarts(JournalTest):
             with self.subTest(mode):
                 self.data = self.folder()
                 backend = self.backend()
-                settings = (f"journal.sync={mode}", "journal.sync_interval=500ms")
+                settings = (f"journal.sync={mode}",)
                 gateway = self.start(backend, *settings)
                 answers = self.ask_all(gateway, [f"k-{number}" for number in range(30)])
                 if mode == "interval":
@@ -151,7 +151,7 @@ class Restarts(JournalTest):
 
     def test_a_long_recovery_tells_how_far_it_is(self):
         backend = self.backend(answer_of_random_bytes(40_000))
-        settings = ("journal.segment_size=1MiB",)
+        settings = ("journal.max_disk=160MiB",)
         gateway = self.start(backend, *settings)
         self.ask_all(gateway, [f"k-{number}" for number in range(250)])
         gateway.kill()
@@ -251,7 +251,7 @@ class TwoProcesses(JournalTest):
 
 class Damage(JournalTest):
     KEYS = 120
-    SETTINGS = ("journal.segment_size=1MiB",)
+    SETTINGS = ("journal.max_disk=160MiB",)
 
     def damaged(self, backend):
         """A byte in the middle of a sealed segment is wrong. Returns its file, the place of the record, and the answers

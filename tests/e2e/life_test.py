@@ -127,13 +127,6 @@ class Lives(EndToEnd):
             self.renew(gateway, key=key)
             self.assertEqual(self.append(gateway), "executed")
 
-    def test_other_methods_can_end_a_life(self):
-        gateway = self.start("defaults.life.ended_by=PUT")
-        self.assertEqual(gateway.ask("DELETE", "/a").status, 204)
-        self.assertEqual(self.append(gateway), "replayed")
-        gateway.ask("PUT", "/a")
-        self.assertEqual(self.append(gateway), "executed")
-
     def test_a_key_at_work_when_the_life_ends_is_waited_for_and_dies(self):
         gateway = self.start("defaults.in_flight=reject")
         go = self.gate()

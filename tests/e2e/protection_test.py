@@ -27,7 +27,7 @@ class Callers(EndToEnd):
 
     def test_new_keys_of_one_caller(self):
         backend = self.backend()
-        gateway = self.gateway(backend, "limits.caller.new_keys=1", "limits.caller.new_keys_burst=3",
+        gateway = self.gateway(backend, "limits.caller.new_keys=1",
                                "defaults.ttl=1h", "journal.sync=never")
         # Keys come far faster than one a second; how many pass beside the burst is the machine's to say.
         answers = []
@@ -35,7 +35,7 @@ class Callers(EndToEnd):
             answers.append(self.ask(gateway, "anna", f"k{len(answers)}"))
         passed = [number for number, answer in enumerate(answers) if answer.status == 201]
         refused = [number for number, answer in enumerate(answers) if answer.status != 201]
-        self.assertGreaterEqual(len(passed), 3)
+        self.assertGreaterEqual(len(passed), 2)
         self.assertTrue(refused)
         self.assert_limited(answers[refused[0]])
         self.assertEqual(len(backend.executions()), len(passed))
@@ -49,7 +49,7 @@ class Callers(EndToEnd):
         wait_until(lambda: self.ask(gateway, "anna", f"k{refused[0]}").get("Idempotency-Status") == "executed")
 
     def test_callers_without_a_name_are_one(self):
-        gateway = self.gateway(self.backend(), "limits.caller.new_keys=1", "limits.caller.new_keys_burst=1", "journal.sync=never")
+        gateway = self.gateway(self.backend(), "limits.caller.new_keys=1", "journal.sync=never")
         statuses = []
         while len(statuses) < 10 or len(statuses) < 1000 and 429 not in statuses:
             statuses.append(gateway.ask("POST", "/", [], b"", f"k{len(statuses)}").status)
@@ -141,8 +141,7 @@ class Addresses(EndToEnd):
             honest = request.get("Authorization") == "Bearer honest"
             connection.reply(201 if honest else 404, body=b"x" * (100 if honest else 4000))
 
-        gateway = self.gateway(self.backend(handler), "journal.max_disk=8MiB", "journal.segment_size=1MiB",
-                               "memory.max_bytes=8MiB", "journal.sync=never")
+        gateway = self.gateway(self.backend(handler), "journal.max_disk=8MiB", "memory.max_bytes=8MiB", "journal.sync=never")
         honest, attacker = self.client(gateway, "127.0.0.2"), self.client(gateway)
         self.assertEqual(honest.ask("POST", "/", [caller("honest")], b"x", "before").status, 201)
         statuses, (credentials, key) = self.invent(attacker, 5000)
@@ -184,10 +183,10 @@ class Addresses(EndToEnd):
         self.assertEqual(refused[429], 1)
 
     def test_new_keys_from_one_address(self):
-        gateway = self.gateway(self.backend(), "limits.address.new_keys=1", "limits.address.new_keys_burst=3", "journal.sync=never")
+        gateway = self.gateway(self.backend(), "limits.address.new_keys=1", "journal.sync=never")
         statuses, (credentials, key) = self.invent(self.client(gateway), 1000)
         self.assertEqual(statuses[429], 10)
-        self.assertGreaterEqual(statuses[201], 3)
+        self.assertGreaterEqual(statuses[201], 2)
         client = self.client(gateway)
         for _ in range(5):
             self.assertEqual(client.ask("POST", "/", [credentials], b"x", key).get("Idempotency-Status"), "replayed")
@@ -491,9 +490,8 @@ class Routes(EndToEnd):
 class Headers(EndToEnd):
     def test_too_many_and_too_large(self):
         backend = self.backend(created)
-        gateway = self.gateway(backend, "limits.max_header_count=20", "limits.max_header_bytes=4KiB",
-                               "limits.max_uri_bytes=1KiB")
-        cases = ((431, "headers-too-large", "/", [(f"X-{number}", "y") for number in range(30)]),
+        gateway = self.gateway(backend, "limits.max_header_bytes=4KiB")
+        cases = ((431, "headers-too-large", "/", [(f"X-{number}", "y") for number in range(110)]),
                  (431, "headers-too-large", "/", [("X-Large", "y" * 5000)]),
                  (414, "uri-too-long", "/" + "y" * 1100, []))
         for status, code, target, fields in cases:

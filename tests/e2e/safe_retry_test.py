@@ -140,18 +140,18 @@ class SafeMethods(Upstreams):
     def test_without_a_second_answer_the_first_one_counts(self):
         servers = [self.backend(counted(503)), self.backend(counted())]
         servers[1].stop_listening()
-        gateway = self.serving(servers, "retry: {safe: unavailable}", "health: {failures: 1000}")
+        gateway = self.serving(servers, "retry: {safe: unavailable}")
         for _ in range(4):
             answer = gateway.ask("GET", "/")
             self.assertEqual((answer.status, answer.body), (503, b"GET"))
 
     def test_retries_have_a_budget(self):
         servers = self.servers("unavailable")
-        gateway = self.serving(servers, "retry: {safe: unavailable, budget: 1}")
+        gateway = self.serving(servers, "retry: {safe: unavailable}")
         answers = [gateway.ask("GET", "/").status for _ in range(100)]
         self.assertEqual(answers.count(200) + answers.count(503), 100)
         self.assertGreater(answers.count(503), 20)
-        self.assertIn(self.retries(gateway), (10, 11))
+        self.assertIn(self.retries(gateway), range(18, 21))
 
 
 if __name__ == "__main__":

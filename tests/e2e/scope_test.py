@@ -300,11 +300,6 @@ class KeySyntax(Scope):
         self.assertEqual(client.ask(key="a b", body=b"").status, 400)
         self.assertEqual(client.ask(key="ab", body=b"").status, 201)
 
-    def test_a_shorter_limit(self):
-        _, gateway = self.start("defaults.key.max_length=4")
-        self.assertEqual([self.result(gateway, key=key) for key in ("1234", "12345", '"1234"')],
-                         ["executed", 400, "replayed"])
-
 
 class JsonFingerprint(Scope):
     JSON = [("Content-Type", "application/json")]

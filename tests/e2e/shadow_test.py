@@ -150,7 +150,7 @@ class ShadowMode(EndToEnd):
     def test_a_client_that_leaves_before_anything_was_sent_made_no_request(self):
         go = self.gate()
         backend = self.backend(lambda _, to: go.wait() and to.reply(201))
-        config = f"upstreams: {{default: {{servers: [{backend.origin}], max_connections: 1, queue_timeout: 1m}}}}\nthreads: 1\n"
+        config = f"upstreams: {{default: {{servers: [{backend.origin}], max_connections: 1}}}}\nthreads: 1\ndefaults: {{timeouts: {{connect: 1m}}}}\n"
         gateway = Gateway("--set", "defaults.mode=shadow", config=config)
         self.addCleanup(gateway.stop)
         gateway.wait_listening()

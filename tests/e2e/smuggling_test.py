@@ -345,7 +345,7 @@ class HalfWritten(EndToEnd):
             connection.close()
 
         backend = self.backend(handler, read_body=False)
-        gateway = self.gateway(backend, "threads=1", "pool.keyed_idle_max=30s", "pool.idle_max=30s",
+        gateway = self.gateway(backend, "threads=1", "pool.idle_max=2m",
                                "defaults.max_request_body=64MiB", "defaults.timeouts.response=500ms",
                                "defaults.timeouts.stream_idle=500ms", "defaults.conditional.if_match=on")
         gateway.ask("PUT", "/first", [("If-Match", "*")], body=self.BODY)

@@ -21,7 +21,7 @@ SHORTEST = 2  # seconds
 LIVES = 5 + 1 + 6  # seconds; see within()
 
 CONFIG = """
-journal: {segment_size: 1MiB, segment_age: 1s, cache: 1MiB, max_disk: 256MiB}
+journal: {cache: 1MiB, max_disk: 160MiB}
 defaults: {lease: 1s, on_unknown: takeover, takeover_after: 1s}
 routes:
   - {path: /short, ttl: 2s}

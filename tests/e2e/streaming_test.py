@@ -303,7 +303,7 @@ class Interim(EndToEnd):
                 connection.send(b"HTTP/1.1 102 Processing\r\n\r\n")
             connection.reply(200)
 
-        client = self.connect(self.gateway(self.backend(handler), "pool.keyed_idle_max=30s", "pool.idle_max=30s"))
+        client = self.connect(self.gateway(self.backend(handler), "pool.idle_max=2m"))
         for number in range(3):  # counted for each request, not for the connection
             for key in (f"k{number}", None):
                 response = client.ask("POST", "/", key=key)

@@ -3,7 +3,6 @@ import contextlib
 import itertools
 import socket
 import threading
-import time
 import unittest
 
 from harness import EndToEnd, Gateway, run_once
@@ -40,12 +39,12 @@ class Upstreams(EndToEnd):
     def two(self, handler=None):
         return [self.backend(handler or counted()) for _ in range(2)]
 
-    def serving(self, servers, *settings, config="", threads=1):
+    def serving(self, servers, *settings, config="", threads=1, connect="5s"):
         """A gateway whose only upstream has these servers, and these lines of settings."""
         urls = ", ".join(f'"{server if isinstance(server, str) else f"http://127.0.0.1:{server.port}"}"'
                          for server in servers)
         text = f"upstreams:\n  default:\n    servers: [{urls}]\n" + "".join(f"    {line}\n" for line in settings)
-        options = [part for setting in ("timeouts.drain=70s", f"threads={threads}") for part in ("--set", setting)]
+        options = [part for setting in ("timeouts.drain=70s", f"threads={threads}", f"defaults.timeouts.connect={connect}") for part in ("--set", setting)]
         gateway = Gateway(*options, config=text + config)
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway.wait_listening()
@@ -86,7 +85,7 @@ class Balancing(Upstreams):
     def test_a_server_that_dies_under_load_costs_nobody_a_request(self):
         """But those it had in its hands: a keyed one of these is unknown, never executed twice."""
         servers = self.two()
-        gateway = self.serving(servers, "fail_timeout: 200ms", "health: {failures: 1}", threads=2)
+        gateway = self.serving(servers, "health: {interval: 100ms}", threads=2)
         failures, done, stop = [], [], threading.Event()
 
         def load(keyed):
@@ -177,7 +176,7 @@ class Health(Upstreams):
             return handle
 
         servers = [self.backend(handler(number)) for number in range(2)]
-        gateway = self.serving(servers, "health: {path: /up, interval: 100ms, timeout: 1m, failures: 2, successes: 2}")
+        gateway = self.serving(servers, "health: {path: /up, interval: 100ms}")
         wait_until(lambda: self.up(gateway, servers[0]) == 1)
         sick.set()
         wait_until(lambda: self.up(gateway, servers[0]) == 0)
@@ -193,7 +192,7 @@ class Health(Upstreams):
 
     def test_checks_that_are_wrong_do_not_stop_the_traffic(self):
         servers = self.two(lambda request, connection: connection.reply(404 if request.target == "/up" else 200))
-        gateway = self.serving(servers, "health: {path: /up, interval: 100ms, failures: 1}")
+        gateway = self.serving(servers, "health: {path: /up, interval: 100ms}")
         wait_until(lambda: self.up(gateway, servers[0]) == 0 and self.up(gateway, servers[1]) == 0)
         for name, key in self.keyed_and_not():
             with self.subTest(name):
@@ -216,7 +215,7 @@ class Ejection(Upstreams):
             connection.reply(200 if well[0] else 503)
 
         servers = [self.backend(sick), self.backend(counted())]
-        gateway = self.serving(servers, "eject: {failures: 2, time: 200ms}")
+        gateway = self.serving(servers, "eject: {failures: 2}", "health: {interval: 1s}")
         answers = [gateway.ask("POST", key=key).status for _ in range(5) for _, key in self.keyed_and_not()]
         self.assertEqual(answers.count(503), 2, "keyed or not, each counts, and is its client's answer")
         name = f"http://127.0.0.1:{servers[0].port}"
@@ -238,7 +237,7 @@ class Ejection(Upstreams):
 
     def test_a_server_that_loses_requests_is_ejected_and_nothing_is_sent_twice(self):
         servers = [self.backend(lambda request, connection: connection.close()), self.backend(counted())]
-        gateway = self.serving(servers, "eject: {failures: 2, time: 10m}")
+        gateway = self.serving(servers, "eject: {failures: 2}", "health: {interval: 5m}")
         answers = [gateway.ask("POST", key=next(self.keys)) for _ in range(8)]
         lost = [answer for answer in answers if answer.status != 200]
         self.assertEqual([answer.code for answer in lost], ["outcome-unknown"] * 2)
@@ -247,7 +246,7 @@ class Ejection(Upstreams):
 
     def test_one_server_is_always_kept(self):
         servers = self.two(counted(500))
-        gateway = self.serving(servers, "eject: {failures: 1, time: 10m}")
+        gateway = self.serving(servers, "eject: {failures: 1}", "health: {interval: 5m}")
         self.assertEqual({gateway.ask("POST", key=next(self.keys)).status for _ in range(6)}, {500})
         self.assertEqual(sum(self.ejected(gateway, server) for server in servers), 1)
 
@@ -271,11 +270,11 @@ class Limits(Upstreams):
 
         return self.backend(handler), gates
 
-    def held(self, *settings, queue_timeout="1m"):
+    def held(self, *settings, longest="1m"):
         """A gateway at its limit of one connection; what holds it, and how to let it go."""
         backend, gates = self.slow()
         gates["/held"] = self.gate()
-        gateway = self.serving([backend], "max_connections: 1", f"queue_timeout: {queue_timeout}", *settings)
+        gateway = self.serving([backend], "max_connections: 1", *settings, connect=longest)
         holder = self.connect(gateway)
         holder.send_request("GET", "/held")
         wait_until(lambda: backend.requests)
@@ -317,7 +316,7 @@ class Limits(Upstreams):
         self.assertEqual((answer.status, answer.get("Idempotency-Status")), (200, "executed"))
 
     def test_nobody_waits_for_ever(self):
-        _, _, gateway, _ = self.held(queue_timeout="50ms")
+        _, _, gateway, _ = self.held(longest="1s")
         for name, key in self.keyed_and_not():
             with self.subTest(name):
                 self.assertEqual(gateway.ask("POST", key=key).code, "upstream-busy")
@@ -351,7 +350,7 @@ class Limits(Upstreams):
             else:
                 connection.reply(200)
 
-        gateway = self.serving([self.backend(handler)], "max_connections: 1", "queue_timeout: 100ms")
+        gateway = self.serving([self.backend(handler)], "max_connections: 1", connect="1s")
         tunnel = self.connect(gateway)
         tunnel.send_request("GET", "/", fields=[("Connection", "upgrade"), ("Upgrade", "websocket")])
         self.assertEqual(tunnel.read_response("GET").status, 101)
@@ -374,7 +373,7 @@ class Limits(Upstreams):
             connection.reply(200)
 
         backend = self.backend(handler)
-        gateway = self.serving([backend], "max_connections: 3", "queue_timeout: 1m", threads=2)
+        gateway = self.serving([backend], "max_connections: 3", threads=2, connect="1m")
 
         def load(number):
             with gateway.connect() as client:
@@ -405,13 +404,12 @@ class Places(Upstreams):
                 self.assertEqual(gateway.ask("POST", key=key).status, 200)
                 self.assertEqual(backend.requests[-1].get("Host"), "localhost")
 
-    def test_a_name_is_looked_up_again_and_again(self):
-        """localhost stays where it is, so all there is to see is that nothing breaks."""
+    def test_a_name(self):
         backend = self.backend(counted())
-        gateway = self.serving([f"http://localhost:{backend.port}"], "resolve_every: 100ms")
-        until = time.monotonic() + 0.5
-        while time.monotonic() < until:
-            self.assertEqual(gateway.ask("POST", key=next(self.keys)).status, 200)
+        gateway = self.serving([f"http://localhost:{backend.port}"])
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                self.assertEqual(gateway.ask("POST", key=key).status, 200)
         self.assertFalse([line for line in gateway.log_lines() if line["level"] == "warn"])
 
     def test_a_name_that_does_not_exist_does_not_stop_the_start(self):

@@ -40,14 +40,14 @@ upstreams:
 """
 DOWN = """
 upstreams:
-  half: {{servers: ["{origin}", "http://127.0.0.1:9"], health: {{path: /up, interval: 100ms, failures: 1}}}}
-  gone: {{servers: ["http://127.0.0.1:9"], health: {{path: /up, interval: 100ms, failures: 1}}}}
+  half: {{servers: ["{origin}", "http://127.0.0.1:9"], health: {{path: /up, interval: 100ms}}}}
+  gone: {{servers: ["http://127.0.0.1:9"], health: {{path: /up, interval: 100ms}}}}
 routes:
   - {{path: /gone, upstream: gone}}
   - {{path: "/**"}}
 """
 ONE_ADDRESS = "limits.address.stored_bytes=1GiB"  # may fill the whole store
-FULL = ("journal.max_disk=16MiB", "journal.segment_size=1MiB", ONE_ADDRESS)
+FULL = ("journal.max_disk=16MiB", ONE_ADDRESS)
 # By rules_test.py alone: they take ten minutes, or more of a machine than a test should; or another part serves the metric.
 VIRTUAL = {"OnceRequestStuck", "OnceKeysHeldUnknown", "OnceNearLimit:body_bytes", "OnceNearLimit:store_bytes", "OnceNearLimit:store_queue",
            "OnceNearLimit:upstream_queue", "OnceNearLimit:claims_connections", "OnceNearLimit:claims_waiting",
@@ -124,7 +124,7 @@ class Alerts(EndToEnd):
             "small": self.gateway(backend, "store=memory:", "memory.max_bytes=1MiB", ONE_ADDRESS),
             "full": self.gateway(backend, *FULL),
             "strangers": self.gateway(backend, "limits.address.stored_bytes=16KiB"),
-            "failed": self.gateway(backend, f"data_dir={self.data}", "journal.segment_age=1s"),
+            "failed": self.gateway(backend, f"data_dir={self.data}", "defaults.ttl=24s", "defaults.lease=1s"),  # a segment ends after a second
             "down": self.configured(DOWN.format(origin=backend.origin)),
             "tls": self.gateway(backend, "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]",
                                 f"tls.keys=[{key}]"),

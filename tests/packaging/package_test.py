@@ -130,8 +130,8 @@ class Package(unittest.TestCase):
         listed = run("dpkg-deb", "-c", str(self.package)).stdout
         for path in ("usr/bin/once", "etc/once/once.yaml", "etc/logrotate.d/once", "lib/systemd/system/once.service", "lib/systemd/system/once.socket",
                      "lib/systemd/system/once-sweep.timer", "usr/share/man/man1/once.1.gz", "usr/share/man/man1/once-serve.1.gz",
-                     "usr/share/man/man5/once.yaml.5.gz", "usr/share/bash-completion/completions/once",
-                     "usr/share/zsh/vendor-completions/_once", "usr/share/fish/vendor_completions.d/once.fish", "usr/share/doc/once/copyright",
+                     "usr/share/bash-completion/completions/once",
+                     "usr/share/doc/once/copyright",
                      "usr/share/doc/once/changelog.Debian.gz", "usr/share/once/once.schema.json", "usr/share/doc/once/docs/start/install.md"):
             self.assertRegex(listed, rf"(?m) \./{re.escape(path)}$")
         self.assertNotRegex(listed, r"(?m)^.{7}w.*[^/]$|secret")

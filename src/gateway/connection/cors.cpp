@@ -21,6 +21,7 @@ constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),  s
                                       std::string_view("X-Request-Id"),        std::string_view("Retry-After"),
                                       std::string_view("X-Should-Retry"),      std::string_view("ETag")};
 constexpr std::size_t most_asked_headers = 100;
+constexpr std::uint64_t preflight_seconds = 600;  // that a browser may cache the answer
 
 bool is_token(std::string_view text) {
   static constexpr std::string_view separators = "\"(),/:;<=>?@[\\]{}";
@@ -151,8 +152,7 @@ Preflight answer_preflight(const Policy& policy, const http::RequestHead& head, 
   out.append("Access-Control-Allow-Methods: ").append(method).append("\r\n");
   append_list(out, "Access-Control-Allow-Headers", names);
   out.append("Access-Control-Max-Age: ");
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(policy.cors.max_age).count();
-  append_number(out, static_cast<std::uint64_t>(seconds));
+  append_number(out, preflight_seconds);
   out.append("\r\nVary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\r\n");
   out.append("X-Request-Id: ").append(request_id).append("\r\n");
   return Preflight::answered;

@@ -18,7 +18,7 @@ RequestContext::RequestContext(Worker& worker, ClientIo& on, RequestScratch& reu
       generation(worker.generation()),
       began(worker.loop().now()),
       sent_before(on.socket.written()),
-      logged(worker.access().draws(settings().access)),
+      logged(settings().access_log),
       origin(on.origin(settings().trusted_proxies)),
       store_need(worker.metrics().may_need_store),
       route(generation->routes().none()),

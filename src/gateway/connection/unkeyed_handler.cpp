@@ -87,7 +87,7 @@ Task<std::optional<ProblemKind>> UnkeyedHandler::pass(RequestContext& request, P
   if (policy != nullptr && tags_response(*policy, io_.head)) {
     tag_room_.begin(request.settings().limits.max_body_memory);
     passed.tag_room = &tag_room_;
-    passed.tagging = &tagging.emplace(begin_tagging(policy->conditional, io_.head));
+    passed.tagging = &tagging.emplace(begin_tagging(io_.head));
   }
   const PassedResult result = co_await pass_.run(passed);
   co_await account(request, result);

@@ -49,8 +49,8 @@ bool tags_response(const Policy& policy, const http::RequestHead& head) {
          !head.upgrade && head.framing.kind == Framing::Kind::none && !head.find("Range");
 }
 
-Tagging begin_tagging(const ConditionalPolicy& policy, http::RequestHead& head) {
-  Tagging tagging{.policy = policy, .none_match = {}};
+Tagging begin_tagging(http::RequestHead& head) {
+  Tagging tagging;
   bool conditional = false;
   bool understood = true;
   for (const http::Field& field : head.fields) {
@@ -67,9 +67,9 @@ Tagging begin_tagging(const ConditionalPolicy& policy, http::RequestHead& head) 
   return tagging;
 }
 
-bool may_be_tagged(const ConditionalPolicy& policy, const http::ResponseHead& head) {
+bool may_be_tagged(const http::ResponseHead& head) {
   if (head.status != 200 || head.find("ETag") || never_ends(head)) return false;
-  return head.framing.kind != Framing::Kind::length || head.framing.length <= policy.max_body;
+  return head.framing.kind != Framing::Kind::length || head.framing.length <= most_tagged_body;
 }
 
 std::string etag_of(const http::ResponseHead& head, std::string_view body) {

@@ -25,15 +25,18 @@ inline bool takes_turns(const Policy& policy, Method method) {
 
 // What a GET that may be tagged asks for.
 struct Tagging {
-  const ConditionalPolicy& policy;
   TagList none_match;
 };
 
+// A response that is larger, or whose end takes longer to come after its head, has no tag.
+inline constexpr std::size_t most_tagged_body = std::size_t{1} << 20U;
+inline constexpr Duration longest_tagged_wait = std::chrono::seconds(2);
+
 // Takes out of the request what would make more than one form of the representation.
-Tagging begin_tagging(const ConditionalPolicy& policy, http::RequestHead& head);
+Tagging begin_tagging(http::RequestHead& head);
 
 // Whether this response is to be held until its tag is known.
-bool may_be_tagged(const ConditionalPolicy& policy, const http::ResponseHead& head);
+bool may_be_tagged(const http::ResponseHead& head);
 std::string etag_of(const http::ResponseHead& head, std::string_view body);
 // Says something of the body that a 304 does not have.
 bool describes_body(std::string_view name);

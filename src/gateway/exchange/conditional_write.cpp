@@ -140,7 +140,7 @@ Task<BackendAnswer> ConditionalWrite::read_current() {
                                .body = {},
                                .added_fields = added_,
                                .timeouts = write_.policy.timeouts,
-                               .max_response_body = write_.policy.conditional.max_body,
+                               .max_response_body = most_tagged_body,
                                .strip_prefix = write_.strip_prefix,
                                .origin = write_.origin};
   BackendAnswer answer;

@@ -14,12 +14,11 @@ namespace once::gateway {
 // Whether a request with this method ends a life when it succeeds. Its own key is of no life: a retry of it must not
 // be done to the next one.
 inline bool ends_life(const Policy& policy, Method method) {
-  return policy.life.remembered > Duration::zero() && policy.mode == Mode::enforce &&
-         contains(policy.life.ended_by, method);
+  return policy.life.remembered > Duration::zero() && policy.mode == Mode::enforce && method == Method::delete_;
 }
 // Whether the key of a request with this method dies with the resource.
 inline bool is_of_life(const Policy& policy, Method method) {
-  return policy.life.remembered > Duration::zero() && !contains(policy.life.ended_by, method);
+  return policy.life.remembered > Duration::zero() && method != Method::delete_;
 }
 
 // Of one host, as keys are. `resource` is a path in normal form: whichever way it was spelled when it was deleted, it

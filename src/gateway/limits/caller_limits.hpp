@@ -3,7 +3,7 @@
 // those without any identity are one caller. Addresses have a table of the same kind, because anybody can be as many
 // callers as they like where nobody checks who they are.
 //
-// Memory is bounded: a caller that has nothing to be remembered for is dropped, and beyond limits.caller.tracked the
+// Memory is bounded: a caller that has nothing to be remembered for is dropped, and beyond a fixed number the
 // one that was idle the longest starts anew.
 #pragma once
 

@@ -68,7 +68,7 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
   head_.clear();
   choose_upgrade();
   repeatable_ = is_repeatable();
-  if (request.backend.retry().safe != RetrySafe::off && repeatable_) request.backend.group().earn_retry();
+  if (request.backend.retry_safe() != RetrySafe::off && repeatable_) request.backend.group().earn_retry();
   PassedResult result;
   const Sent sent = co_await send_request();
   switch (sent) {
@@ -135,7 +135,7 @@ bool PassThrough::may_try_fresh(UpstreamConnection::HeadRead read) const {
 }
 
 bool PassThrough::may_try_elsewhere(UpstreamConnection::HeadRead read) const {
-  const RetrySafe when = request_->backend.retry().safe;
+  const RetrySafe when = request_->backend.retry_safe();
   if (when == RetrySafe::off || !may_be_repeated()) return false;
   if (read == UpstreamConnection::HeadRead::no_bytes) return true;
   if (read != UpstreamConnection::HeadRead::ok || when != RetrySafe::unavailable) return false;
@@ -373,7 +373,7 @@ Task<PassedResult> PassThrough::relay() {
     std::optional<Problem> half = co_await request_->write->answered(upstream_->head().status);
     if (half) co_return failed_with(half->kind, half->detail);
   }
-  if (request_->tagging != nullptr && may_be_tagged(request_->tagging->policy, upstream_->head())) {
+  if (request_->tagging != nullptr && may_be_tagged(upstream_->head())) {
     std::optional<PassedResult> answered = co_await hold_for_tag();
     if (answered) co_return *std::move(answered);
   }

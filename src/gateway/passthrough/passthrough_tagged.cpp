@@ -14,11 +14,10 @@ using http::UpstreamConnection;
 // A result if the request is answered by now.
 Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
   const Tagging& tagging = *request_->tagging;
-  const std::size_t limit = tagging.policy.max_body;
-  std::optional<UpstreamConnection::Collected> body = upstream_->body_at_hand(limit);
+  std::optional<UpstreamConnection::Collected> body = upstream_->body_at_hand(most_tagged_body);
   if (!body) {
-    const auto deadline = client_.socket.loop().now() + tagging.policy.max_wait;
-    body = co_await upstream_->collect(limit, deadline, request_->tag_room);
+    const auto deadline = client_.socket.loop().now() + longest_tagged_wait;
+    body = co_await upstream_->collect(most_tagged_body, deadline, request_->tag_room);
   }
   if (body->kind == BodyChunk::Kind::broken) {
     if (client_gone_) co_return PassedResult{};

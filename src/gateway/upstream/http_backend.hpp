@@ -21,7 +21,7 @@ class HttpBackend final : public Backend {
   Task<BackendAnswer> send(const BackendRequest& request) override;
 
   UpstreamGroup& group() { return group_; }
-  const RetrySettings& retry() const { return upstream_.retry; }
+  RetrySafe retry_safe() const { return upstream_.retry_safe; }
   // What of a forwarded head depends on the upstream and the server at hand.
   ForwardedHead head_for(const UpstreamGroup::Turn& turn) const;
 

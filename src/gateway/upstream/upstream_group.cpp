@@ -11,8 +11,10 @@ using http::UpstreamConnectionPtr;
 
 namespace {
 
-// Of retries: what one costs, in hundredths, and how many may be made at once after a quiet time.
-constexpr std::size_t retry_cost = 100;
+// Per thread and server, however many were in use.
+constexpr std::size_t most_idle = 1024;
+// Of retries: what one costs in requests, and how many may be made at once after a quiet time.
+constexpr std::size_t retry_cost = 10;
 constexpr std::size_t most_credit = 10 * retry_cost;
 
 }  // namespace
@@ -59,7 +61,7 @@ UpstreamGroup::UpstreamGroup(UpstreamState& state, const PoolSettings& pool, Wor
       retry_credit_(most_credit) {
   ONCE_ASSERT(!state.servers.empty() && state.servers.size() <= most_servers);
   tried_all_ = ~std::uint64_t{0} >> (most_servers - state.servers.size());
-  const http::PoolLimits limits{.max_idle = pool.max_idle, .idle_max = pool.idle_max, .max_open = max_connections_};
+  const http::PoolLimits limits{.max_idle = most_idle, .idle_max = pool.idle_max, .max_open = max_connections_};
   for (const auto& server : state.servers) {
     auto tls = tls_peer(state, *server, ports.log);
     auto connections = std::make_unique<http::UpstreamPool>(
@@ -121,7 +123,7 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
     if (!turn.server_) {
       if (all_tried(turn)) co_return UpstreamConnectionPtr();
       Waiting waiting(*this, turn);
-      const bool entered = enter_queue(turn, waiting);
+      const bool entered = enter_queue(turn, waiting, limit);
       if (entered) co_await waiting;
       if (!turn.server_) {
         state_.queue_refused.fetch_add(1, std::memory_order_relaxed);
@@ -174,7 +176,7 @@ void UpstreamGroup::served(const Turn& turn, Served how) {
 }
 
 void UpstreamGroup::earn_retry() {
-  retry_credit_ = std::min(retry_credit_ + state_.settings.retry.budget_percent, most_credit);
+  retry_credit_ = std::min(retry_credit_ + 1, most_credit);
 }
 
 bool UpstreamGroup::retry_elsewhere(Turn& turn) {
@@ -195,9 +197,9 @@ void UpstreamGroup::retry_fresh(Turn& turn) {
   turn = next;
 }
 
-bool UpstreamGroup::enter_queue(Turn& turn, Waiting& waiting) {
+bool UpstreamGroup::enter_queue(Turn& turn, Waiting& waiting, Duration limit) {
   const auto now = ports_.loop.now();
-  if (turn.waits_until_ == std::chrono::nanoseconds::zero()) turn.waits_until_ = now + state_.settings.queue_timeout;
+  if (turn.waits_until_ == std::chrono::nanoseconds::zero()) turn.waits_until_ = now + limit;
   if (turn.given_up_ || queued_ >= max_queued_ || now >= turn.waits_until_) return false;
   waiting.before = last_;
   (last_ != nullptr ? last_->after : first_) = &waiting;

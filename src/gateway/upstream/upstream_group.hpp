@@ -67,7 +67,7 @@ class UpstreamGroup final : private http::PoolListener {
   // A connection that rested at the server whose turn it is, or null: then connect() goes on.
   http::UpstreamConnectionPtr take_rested(Turn& turn, Duration rested_at_most);
   // A new connection, or what came free while it waited for one; null: none of the servers could be reached, or they
-  // are all busy and the queue is full or took too long.
+  // are all busy and the queue is full or took too long. `limit` is for the queue, and for each attempt to connect.
   Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration rested_at_most, Duration limit);
   // The connection was new and took not one byte: as if it had never been made.
   void took_nothing(Turn& turn);
@@ -103,7 +103,7 @@ class UpstreamGroup final : private http::PoolListener {
   bool has_room(const Server& server) const;
   bool all_tried(const Turn& turn) const { return tried_all_ == turn.tried_; }
   void failed(Turn& turn);
-  bool enter_queue(Turn& turn, Waiting& waiting);
+  bool enter_queue(Turn& turn, Waiting& waiting, Duration limit);
   void leave_queue(Waiting& waiting);
   void wake(Waiting& waiting);
 

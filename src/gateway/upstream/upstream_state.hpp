@@ -90,7 +90,7 @@ void log_change(const Log& log, ServerEjection::Change change, const Upstream& u
 
 struct UpstreamState {
   UpstreamState(const Upstream& of, http::TlsClientContext::Ptr how)
-      : settings(of), tls(std::move(how)), ejected(of.servers.size() * of.eject.most_percent / 100) {}
+      : settings(of), tls(std::move(how)), ejected(of.servers.size() / 2) {}
 
   const Upstream settings;
   const http::TlsClientContext::Ptr tls;  // for servers with https; null if there are none

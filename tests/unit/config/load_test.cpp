@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "config/removed.hpp"
 #include "config/settings.hpp"
 #include "core/outcome.hpp"
 
@@ -49,6 +50,9 @@ const Mistake mistakes[] = {
   {"log: {level: info}\nlog: {level: warn}", R"(once.yaml:2:7: "log.level" is set twice)"},
   {"upstreams: {a: http://x, a: http://y}", R"(once.yaml:1:26: "upstreams.a" is set twice)"},
   {"? [a]\n: b", "once.yaml:1:3: expected the name of a setting"},
+  // Settings of earlier versions.
+  {"defaults:\n  wording:\n    mismatch_status: 409", R"(once.yaml:3:5: "wording.mismatch_status" is no longer a setting: the dialect decides how problems and replays are worded)"},
+  {"routes: [{path: /x, key: {max_length: 64}}]", R"(once.yaml:1:27: "key.max_length" is no longer a setting: the dialect decides it: 256 characters with streams, 255 with the others)"},
   // Shapes.
   {"- a", "once.yaml:1:1: expected a map of settings"},
   {"hello", "once.yaml:1:1: expected a map of settings"},
@@ -71,8 +75,8 @@ const Mistake mistakes[] = {
   {"journal: {sync: sometimes}", R"(once.yaml:1:17: journal.sync: expected always, interval or never, got "sometimes")"},
   {"journal: {max_disk: 1KiB}", R"(once.yaml:1:21: journal.max_disk: must be from 4MiB to 1TiB, got "1KiB")"},
   {"memory: {max_bytes: 1KiB}", R"(once.yaml:1:21: memory.max_bytes: must be from 1MiB to 1TiB, got "1KiB")"},
-  {"limits: {max_header_count: 5.5}", R"(once.yaml:1:28: limits.max_header_count: expected a whole number, got "5.5")"},
-  {"limits: {max_header_count: 7}", R"(once.yaml:1:28: limits.max_header_count: must be from 8 to 1000, got "7")"},
+  {"limits: {max_in_flight: 5.5}", R"(once.yaml:1:25: limits.max_in_flight: expected a whole number, got "5.5")"},
+  {"limits: {max_in_flight: 0}", R"(once.yaml:1:25: limits.max_in_flight: must be from 1 to 10000000, got "0")"},
   {"threads: 0", R"(once.yaml:1:10: threads: must be from 1 to 256, got "0")"},
   {"threads: many", R"(once.yaml:1:10: threads: expected auto or a whole number, got "many")"},
   {"listen: 8080", R"(once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "8080")"},
@@ -91,7 +95,6 @@ const Mistake mistakes[] = {
   {"defaults: {scope: []}", "once.yaml:1:19: scope: expected at least one of caller, method and path"},
   {"defaults: {record: {statuses: [2x]}}", R"(once.yaml:1:31: record.statuses: expected statuses from 200 to 599 such as 404, or classes such as 2xx, got "2x")"},
   {"defaults: {fingerprint: {exclude: [timestamp]}}", R"(once.yaml:1:35: fingerprint.exclude: expected a JSON pointer such as /timestamp, got "timestamp")"},
-  {"defaults: {wording: {mismatch_status: 200}}", R"(once.yaml:1:39: wording.mismatch_status: must be from 400 to 599, got "200")"},
   {"log: {access: maybe}", R"(once.yaml:1:15: log.access: expected yes or no, got "maybe")"},
   {"routes: [{path: v1}]", R"(once.yaml:1:17: path: expected a path such as /v1/charges/** (* or {name} for one segment, ** at the end for any rest), got "v1")"},
   {"routes: [{path: /x, host: a:80}]", R"(once.yaml:1:27: host: expected a name such as api.example.com, or *.example.com for every name below it, got "a:80")"},
@@ -214,7 +217,7 @@ routes:
   - path: /v1/charges/**
     methods: [POST, GET]
     upstream: payments
-    key: {required: yes, header: X-Key, max_length: 64, methods: [POST]}
+    key: {required: yes, header: X-Key, methods: [POST]}
     caller: [header:Authorization, cookie:sid]
     scope: [caller, path]
     fingerprint: {body: json, exclude: [/timestamp, /a/0]}
@@ -227,7 +230,6 @@ routes:
     store_down: bypass
     max_request_body: 1MiB
     timeouts: {connect: 1s, response: 2m, stream_idle: 1h}
-    wording: {mismatch_status: 409, mismatch_code: nope, error_object: true}
   - path: /v2/**
     caller: none
 )");
@@ -236,7 +238,7 @@ routes:
   EXPECT_EQ(config.threads, 4U);
   EXPECT_EQ(config.memory.max_bytes, std::size_t{1} << 30U);
   EXPECT_EQ(config.log.level, LogLevel::debug);
-  EXPECT_TRUE(config.log.access.on);
+  EXPECT_TRUE(config.log.access);
   ASSERT_EQ(config.upstreams.size(), 2U);
   EXPECT_EQ(config.upstreams[0].name, "default") << "the one named default comes first wherever it stands";
   EXPECT_EQ(config.upstreams[0].base_path, "/api");
@@ -247,7 +249,6 @@ routes:
   EXPECT_EQ(route.methods->count(), 2U);
   EXPECT_EQ(route.policy.key.required, Required::yes);
   EXPECT_EQ(route.policy.key.header, "X-Key");
-  EXPECT_EQ(route.policy.key.max_length, 64U);
   EXPECT_EQ(route.policy.methods.count(), 1U);
   EXPECT_EQ(route.policy.caller.size(), 2U);
   EXPECT_EQ(route.policy.caller[1].name, "sid");
@@ -263,8 +264,6 @@ routes:
   EXPECT_EQ(route.policy.record.gateway_errors, GatewayErrors::unknown);
   EXPECT_EQ(route.policy.store_down, StoreDown::bypass);
   EXPECT_EQ(route.policy.timeouts.response, 2min);
-  EXPECT_EQ(route.policy.wording.mismatch_status, 409);
-  EXPECT_TRUE(route.policy.wording.error_object);
   EXPECT_TRUE(config.routes[1].policy.caller.empty());
   EXPECT_FALSE(config.routes[1].methods.has_value());
 }
@@ -275,7 +274,7 @@ TEST(ConfigLoad, truth_values_have_three_spellings_each) {
         parsed(fmt::format("log: {{access: {0}}}\njwt: {{require_exp: {0}}}\n"
                            "defaults: {{key: {{required: {0}}}, conditional: {{etag: {0}, if_match: {0}}}}}",
                            yes));
-    EXPECT_TRUE(config.log.access.on) << yes;
+    EXPECT_TRUE(config.log.access) << yes;
     EXPECT_EQ(config.jwt.rules.expiry, Required::yes) << yes;
     EXPECT_EQ(config.defaults.key.required, Required::yes) << yes;
     EXPECT_EQ(config.defaults.conditional.etag, Etags::on) << yes;
@@ -288,7 +287,7 @@ TEST(ConfigLoad, truth_values_have_three_spellings_each) {
                            no));
     EXPECT_EQ(config.admin, "off") << no;
     EXPECT_EQ(config.claims.listen, "off") << no;
-    EXPECT_FALSE(config.log.access.on) << no;
+    EXPECT_FALSE(config.log.access) << no;
     EXPECT_EQ(config.log.level, LogLevel::off) << no;
     EXPECT_EQ(config.upstreams.at(0).forwarded, ForwardedFields::off) << no;
     EXPECT_FALSE(config.upstreams.at(0).via) << no;
@@ -300,7 +299,6 @@ TEST(ConfigLoad, the_route_wins_over_its_dialect_wins_over_defaults_win_over_the
 defaults:
   ttl: 1h
   key: {header: X-Default}
-  wording: {mismatch_status: 418, replay_header: X-Replayed}
   dialect: platform
 routes:
   - path: /inherits
@@ -314,13 +312,73 @@ routes:
   const Policy& inherits = config.routes.at(0).policy;
   EXPECT_EQ(inherits.dialect, "platform");
   EXPECT_EQ(inherits.key.header, "X-Default");
-  EXPECT_EQ(inherits.wording.mismatch_status, 418);
+  EXPECT_EQ(inherits.wording.in_flight_detail, "Request is being processed");
   const Policy& chooses = config.routes.at(1).policy;
   EXPECT_EQ(chooses.dialect, "stripe");
   EXPECT_EQ(chooses.key.header, "X-Own");
   EXPECT_EQ(chooses.wording.mismatch_status, 400);
   EXPECT_EQ(chooses.wording.replay_header, "Idempotent-Replayed");
   EXPECT_EQ(chooses.ttl, 1h) << "no dialect says anything about the ttl";
+}
+
+TEST(ConfigLoad, what_is_no_setting_follows_from_those_that_are) {
+  const Config usual = parsed("");
+  EXPECT_EQ(usual.pool.keyed_idle_max, 1s);
+  EXPECT_EQ(usual.journal.segment_bytes, std::size_t{64} << 20U);
+  EXPECT_EQ(usual.journal.segment_age, 1h);
+  EXPECT_EQ(usual.server.sweep_every, 1min);
+  EXPECT_EQ(usual.server.wait_timeout, 1s);
+  EXPECT_EQ(usual.limits.max_uri_bytes, 8192U);
+  EXPECT_EQ(usual.timeouts.handover, 35s);
+  EXPECT_EQ(usual.claims.max_progress, usual.claims.max_body);
+  EXPECT_EQ(parsed("journal: {max_disk: 4MiB}").journal.segment_bytes, std::size_t{1} << 20U);
+  const Override overrides[] = {{"--set", "upstreams.default.health.interval", "200ms"}};
+  const Config other = parsed(R"(
+upstreams: {default: {servers: http://a}}
+pool: {idle_max: 2m}
+server: {timeout: 500ms}
+limits: {max_header_bytes: 4KiB}
+timeouts: {drain: 10s}
+claims: {max_body: 2KiB}
+journal: {max_disk: 320MiB}
+defaults: {ttl: 1m}
+routes: [{path: /x, ttl: 7d}, {path: /y, ttl: 48s}]
+)",
+                              overrides);
+  EXPECT_EQ(other.pool.keyed_idle_max, 30s);
+  EXPECT_EQ(other.journal.segment_bytes, std::size_t{2} << 20U);
+  EXPECT_EQ(other.journal.segment_age, 2s) << "by the shortest ttl of a route";
+  EXPECT_EQ(other.server.sweep_every, 2s);
+  EXPECT_EQ(other.server.wait_timeout, 100ms);
+  EXPECT_EQ(other.limits.max_uri_bytes, 1024U);
+  EXPECT_EQ(other.timeouts.handover, 30s);
+  EXPECT_EQ(other.claims.max_progress, 2048U);
+  EXPECT_EQ(other.upstreams.at(0).fail_timeout, 400ms);
+  EXPECT_EQ(other.upstreams.at(0).eject.time, 400ms);
+  EXPECT_EQ(other.upstreams.at(0).eject.max_time, 12s);
+}
+
+// In whichever section it stood: its line, and what became of it.
+TEST(ConfigLoad, a_removed_setting_is_reported_where_it_stands) {
+  for (const RemovedSetting& setting : removed_settings()) {
+    std::string nested = fmt::format("{}: 1", setting.name);
+    for (std::size_t dot = nested.rfind('.'); dot != std::string::npos; dot = nested.rfind('.', dot)) {
+      nested = fmt::format("{}: {{{}}}", nested.substr(0, dot), nested.substr(dot + 1));
+    }
+    const std::string wanted = fmt::format("\"{}\" is no longer a setting: {}\n", setting.name, setting.instead);
+    int found = 0;
+    for (const std::string_view section : {"{}", "defaults: {{{}}}", "routes: [{{path: /x, {}}}]",
+                                           "upstreams: {{default: {{servers: http://a, {}}}}}"}) {
+      const std::string errors = errors_of("listen: off\n" + fmt::format(fmt::runtime(section), nested));
+      if (errors.starts_with("once.yaml:2:") && errors.ends_with(wanted)) ++found;
+    }
+    EXPECT_GT(found, 0) << nested;
+    for (const std::string_view section : {"", "defaults.", "upstreams.default."}) {
+      const Override change[] = {{"--set", fmt::format("{}{}", section, setting.name), "1"}};
+      if (errors_of("upstreams: {default: http://a}", change) == "--set: " + wanted) ++found;
+    }
+    EXPECT_GT(found, 1) << "on the command line: " << setting.name;
+  }
 }
 
 TEST(ConfigLoad, a_dialect_can_be_gone_back_on) {
@@ -359,10 +417,7 @@ upstreams:
     balance: least_connections
     max_connections: 7
     queue: 8
-    queue_timeout: 9s
-    health: {path: /up, interval: 1s, timeout: 2s, failures: 3, successes: 4}
-    fail_timeout: 5s
-    resolve_every: 6s
+    health: {path: /up, interval: 1s}
     host: api.internal:81
     forwarded: both
 routes: [{path: /api/**, strip_prefix: /api/}]
@@ -379,11 +434,8 @@ routes: [{path: /api/**, strip_prefix: /api/}]
   EXPECT_EQ(upstream.balance, Balance::least_connections);
   EXPECT_EQ(upstream.max_connections, 7U);
   EXPECT_EQ(upstream.queue, 8U);
-  EXPECT_EQ(upstream.queue_timeout, std::chrono::seconds(9));
   EXPECT_EQ(upstream.health.path, "/up");
-  EXPECT_EQ(upstream.health.successes, 4U);
-  EXPECT_EQ(upstream.fail_timeout, std::chrono::seconds(5));
-  EXPECT_EQ(upstream.resolve_every, std::chrono::seconds(6));
+  EXPECT_EQ(upstream.fail_timeout, 2s) << "twice the interval";
   EXPECT_EQ(upstream.host, "api.internal:81");
   EXPECT_EQ(upstream.forwarded, ForwardedFields::both);
   EXPECT_EQ(config.routes.at(0).strip_prefix, "/api");

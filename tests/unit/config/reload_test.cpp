@@ -20,9 +20,9 @@ using Names = std::vector<std::string>;
 TEST(Reload, TakesOverHowRequestsAreServed) {
   const Config running = config_of("upstreams: {default: 'http://a:1'}\n");
   const Config wanted = config_of(
-      "upstreams: {default: 'http://b:2'}\nlimits: {max_connections: 5}\ntimeouts: {drain: 1s}\npool: {max_idle: 3}\n"
+      "upstreams: {default: 'http://b:2'}\nlimits: {max_connections: 5}\ntimeouts: {drain: 1s}\npool: {idle_max: 3s}\n"
       "tls: {min_version: 1.3}\nupstream_tls: {verify: no}\nlog: {level: error}\ndefaults: {ttl: 1h}\nroutes: [{path: "
-      "/x}]\njwt: {keys: /k, leeway: 1s}\ntrusted_proxies: 10.0.0.0/8\n");
+      "/x}]\njwt: {keys: /k}\ntrusted_proxies: 10.0.0.0/8\n");
   EXPECT_EQ(needs_restart(running, wanted), Names());
 }
 

@@ -179,7 +179,7 @@ TEST(Jwt, payloads_that_say_nothing_reliable) {
 }
 
 TEST(Jwt, times_are_checked_with_the_leeway) {
-  const JwtVerifier verifier = of_secret({.leeway = seconds(30)});
+  const JwtVerifier verifier = of_secret({});
   const auto at = [&](std::string_view payload, int offset) {
     return outcome(verifier, hs256_token(payload), now + seconds(offset));
   };

@@ -191,13 +191,6 @@ TEST(PoolOnNet, as_many_connections_are_kept_as_were_in_use) {
   stage.finish();
 }
 
-TEST(PoolOnNet, no_more_connections_are_kept_than_the_setting_allows) {
-  Stage stage([](ServingSettings& all) { all.pool.max_idle = 50; });
-  wave(stage, 200, 0);
-  EXPECT_EQ(idle(stage), 50U);
-  stage.finish();
-}
-
 TEST(PoolOnNet, requests_one_after_the_other_survive_every_call_that_fails) {
   fails_nowhere([](Stage& stage) {
     status_of(stage, post("a"));

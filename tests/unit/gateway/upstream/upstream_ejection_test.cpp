@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using Change = ServerEjection::Change;
 using Trial = ServerEjection::Trial;
 
-const EjectSettings after_three{.failures = 3, .time = 10s, .max_time = 30s, .most_percent = 100};
+const EjectSettings after_three{.failures = 3, .time = 10s, .max_time = 30s};
 
 struct Server {
   explicit Server(const EjectSettings& settings = after_three, std::size_t most = 1)

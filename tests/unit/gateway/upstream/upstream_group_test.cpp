@@ -44,11 +44,13 @@ struct World {
     group = std::make_unique<UpstreamGroup>(*state, PoolSettings(), share, ports);
   }
 
+  Duration limit = long_enough;
+
   // As a request does.
   Task<UpstreamConnectionPtr> connection(UpstreamGroup::Turn& turn) {
     UpstreamConnectionPtr rested = group->take_rested(turn, 1h);
     if (rested) co_return std::move(rested);
-    UpstreamConnectionPtr made = co_await group->connect(turn, 1h, long_enough);
+    UpstreamConnectionPtr made = co_await group->connect(turn, 1h, limit);
     co_return std::move(made);
   }
   std::size_t server_of(const UpstreamGroup::Turn& turn) const {
@@ -385,17 +387,16 @@ Task<void> retried_often(World& world, int& retries) {
 }
 
 TEST(UpstreamGroupTest, retries_have_a_budget) {
-  World world([](Upstream& upstream) { upstream.retry.budget_percent = 5; });
+  World world;
   int retries = 0;
   world.play(retried_often(world, retries));
-  EXPECT_GE(retries, 10 + 4);
-  EXPECT_LE(retries, 10 + 5);
+  EXPECT_GE(retries, 10 + 9);
+  EXPECT_LE(retries, 10 + 10);
 }
 
 void single_server(Upstream& upstream) {
   upstream.servers.pop_back();
   upstream.max_connections = 1;
-  upstream.queue_timeout = 1h;
 }
 
 std::function<void(Upstream&)> single_server_with(const std::function<void(Upstream&)>& change) {
@@ -458,8 +459,9 @@ Task<void> waits_in_vain(World& world) {
   EXPECT_TRUE(waits.turn.busy());
 }
 
-TEST(UpstreamGroupTest, nobody_waits_longer_than_queue_timeout) {
-  World world(single_server_with([](Upstream& upstream) { upstream.queue_timeout = 20ms; }));
+TEST(UpstreamGroupTest, nobody_waits_longer_than_a_connect_may_take) {
+  World world(single_server);
+  world.limit = 20ms;
   world.play(waits_in_vain(world));
 }
 
