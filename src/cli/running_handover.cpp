@@ -80,8 +80,8 @@ Running::Ended Running::go_on_handing_over() {
   const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
   if (in_time || successor_->speaks()) return Ended::no;
   return take_back(handover_ == Handover::emptying
-                       ? "running requests need the store for longer than half of timeouts.drain"
-                       : "it took longer than half of timeouts.drain");
+                       ? "running requests need the store for longer than half of timeouts.drain, and than 30 seconds"
+                       : "it took longer than half of timeouts.drain, and than 30 seconds");
 }
 
 // A client that keeps its connection busy sends its next request within the grace, and is told there that it is the

@@ -151,7 +151,7 @@ struct ClientTimeouts {
 // Connections kept open to backends.
 struct PoolSettings {
   Duration idle_max = std::chrono::seconds(4);        // shorter than what servers commonly allow (5 s and more)
-  Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no connection that idled longer; by it
+  Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no older one; by idle_max
 };
 
 // Where tokens are, and what checks them.

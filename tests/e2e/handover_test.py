@@ -13,7 +13,7 @@ from wire import request_bytes, wait_until
 FILE = """
 upstreams: {{default: "http://127.0.0.1:{port}"}}
 claims: {{listen: "unix:claims.sock"}}
-timeouts: {{drain: 70s, handover: {limit}}}
+timeouts: {{drain: {drain}}}
 defaults: {{caller_missing: anonymous, on_unknown: hold}}
 """
 LARGE = 32 << 20  # more than sockets hold
@@ -43,8 +43,8 @@ class Handover(EndToEnd):
             self.go.wait()
         to.reply(201, body=b"x" * LARGE if request.get("Idempotency-Key") == "large" else b"done")
 
-    def configure(self, limit="10m", **named):
-        text = FILE.format(port=self.server.port, limit=limit)
+    def configure(self, drain="20m", **named):
+        text = FILE.format(port=self.server.port, drain=drain)
         if self.old is None:
             self.old = Gateway("--set", "timeouts.body_idle=1h", "--set", "timeouts.header=5m", config=text, **named)
             self.old.wait_listening()
@@ -95,7 +95,7 @@ class Handover(EndToEnd):
         """The successor."""
         if step == "starting":
             fifo = self.old.folder / "once.yaml"
-            text = FILE.format(port=self.server.port, limit="10m")
+            text = FILE.format(port=self.server.port, drain="20m")
             with open(fifo, "w") as writer:
                 writer.write(text)
         if step == "given":
@@ -161,9 +161,10 @@ class Handover(EndToEnd):
         self.the_successor_is_killed_and_the_old_process_serves_on("given")
 
     def a_step_takes_too_long_and_the_old_process_serves_on(self, step):
+        clock = self.clock()
+        self.configure(drain="70s", clock=clock)
         self.reach(step)
-        self.configure(limit="100ms")
-        self.old.process.send_signal(signal.SIGHUP)
+        clock.advance(36)  # a step may take half of drain
         self.assert_old_serves_on(step)
         if step == "emptying":  # which was no reason to cut it off
             self.assertEqual(self.slow.read_response().status, 201)
@@ -175,11 +176,13 @@ class Handover(EndToEnd):
         self.a_step_takes_too_long_and_the_old_process_serves_on("given")
 
     def test_a_successor_that_never_starts_is_ended(self):
-        self.configure(limit="100ms")
+        clock = self.clock()
+        self.configure(drain="70s", clock=clock)
         (self.old.folder / "once.yaml").unlink()
         os.mkfifo(self.old.folder / "once.yaml")
         self.old.process.send_signal(signal.SIGUSR2)
         self.pid = wait_until(lambda: self.said("successor started"))[-1]["pid"]
+        clock.advance(36)  # a step may take half of drain
         self.assert_old_serves_on("starting")
 
     def test_after_a_successor_that_failed_another_one_takes_over(self):
