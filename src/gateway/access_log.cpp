@@ -21,8 +21,8 @@ AccessLog::~AccessLog() {
   loop_.disarm(timer_);
 }
 
-// Not every n-th: requests that come in turns would hide behind each other. Numbers good enough for that are cheap
-// (Knuth's MMIX generator).
+// Draws at random, not every n-th request: periodic requests could always or never be sampled. A cheap generator is
+// good enough (Knuth's MMIX).
 bool AccessLog::draws(const AccessSettings& settings) {
   if (!settings.on || settings.sample <= 1) return settings.on;
   random_ = random_ * 6364136223846793005U + 1442695040888963407U;

@@ -1,5 +1,5 @@
-// The access log of one worker: lines gather here and are handed over together, so that a line costs neither a system
-// call nor a lock.
+// The access log of one worker. Lines are buffered and handed over together, so that a line costs neither a system call
+// nor a lock.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ namespace once::gateway {
 
 class AccessLog {
  public:
-  // The loop is the worker's; `worker` makes the samples of workers differ.
+  // `loop` is the worker's; `worker` seeds the sampling differently for each worker.
   AccessLog(Executor& loop, LineWriter& writer, const Clock& clock, std::uint64_t worker);
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
 
-  // Whether the request at hand is logged.
+  // Whether to log the current request.
   bool draws(const AccessSettings& settings);
   void write(const AccessLine& line, std::string_view shadow);
-  // Hands over what there is.
+  // Hands over the buffered lines.
   void flush();
 
  private:

@@ -20,17 +20,17 @@ namespace {
 
 constexpr std::size_t first_buffer_size = 8192;
 
-// A connection that is used all the time keeps what it needs for the next request.
+// A connection in steady use keeps its memory for the next request.
 constexpr Duration rest_after = std::chrono::seconds(1);
 
-// For the first request of a connection that the kernel let in before the drain began.
+// The wait for the first request of a connection that the kernel accepted before the drain began.
 constexpr Duration first_request_wait = std::chrono::seconds(1);
 
-// After an answer to a request that was not read to its end. Most libraries read nothing before they have sent all of
-// it.
+// Lingering after a reply to a request that was not read completely. Most libraries read nothing before they have sent
+// everything.
 constexpr Duration linger_limit = std::chrono::seconds(30);
 constexpr Duration linger_silence = std::chrono::seconds(2);
-constexpr Duration linger_draining = std::chrono::seconds(1);  // at the end of the process
+constexpr Duration linger_draining = std::chrono::seconds(1);  // when the process is ending
 constexpr std::uint64_t linger_bytes = std::uint64_t{256} << 20U;
 
 }  // namespace
@@ -101,13 +101,13 @@ Task<void> Connection::run() {
     after = end(request);
   }
   if (io_.socket.write_timed_out()) {
-    // What the kernel still holds for it would stay until the client takes it.
+    // Otherwise the kernel would keep the unsent bytes until the client reads them.
     io_.socket.reset_on_close();
     worker_.metrics().slow_clients.add();
   } else if (after == After::linger) {
     co_await linger();
   }
-  // A response whose end is that of the stream is whole only when that is announced.
+  // A response that ends with the connection is only complete with a TLS close_notify.
   if (io_.secure) co_await io_.socket.end_writing(worker_.generation()->settings().timeouts.body_idle);
 }
 
@@ -143,8 +143,8 @@ Task<void> Connection::refuse_plain_http() {
       request, problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https."));
 }
 
-// Also with the next request in the buffer: the store may have been given up since the last one began. A new
-// connection was in the listener's queue when the drain began: its first request is served.
+// This applies also if the next request is already in the buffer, because the store may have been handed over. A new
+// connection that was in the listener's queue when the drain began gets its first request served.
 bool Connection::may_take_another() const {
   return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
 }
@@ -159,7 +159,7 @@ Task<bool> Connection::wait_for_request() {
     got.status = co_await io_.socket.readable(idle - rest_after);
     if (resting) worker_.wakes(*this);
     io_.buffer.grow(first_buffer_size);
-    // With TLS there may be a part of a record only, which is no request yet.
+    // With TLS, readable may mean a partial record, which is no request yet.
     const Duration header = worker_.generation()->settings().timeouts.header;
     if (got.status == Io::ok) got = co_await io_.socket.read_some(io_.buffer.room(), header);
   }
@@ -209,7 +209,7 @@ Task<void> Connection::answer(RequestContext& request) {
   switch (key.kind) {
     case RequestKey::Kind::not_covered:
       request.key_ignored = key.ignored;
-      request.says_ignored = key.ignored && !shadowed;  // a route in shadow mode says nothing to clients
+      request.says_ignored = key.ignored && !shadowed;  // a route in shadow mode sends clients no marks
       co_await unkeyed_.answer(request);
       co_return;
     case RequestKey::Kind::none: co_await unkeyed_.answer(request); co_return;
@@ -290,13 +290,13 @@ void Connection::log_access(const RequestContext& request, std::chrono::nanoseco
   }
 }
 
-// Closing with unread bytes resets the connection and may destroy the reply on its way. So the rest of the request is
-// read and dropped, within limits.
+// Closing with unread bytes would reset the connection and could destroy the reply in flight. So read and discard the
+// rest of the request, within limits.
 Task<void> Connection::linger() {
   io_.socket.shut_down_writing();
   const auto began = worker_.loop().now();
-  // A client that still sends at a decent speed is on its way to the answer; one that does not makes room for others,
-  // like any that sends its request slowly.
+  // A client that still sends at a decent speed will read the reply; a slow one may be displaced, like any client that
+  // sends slowly.
   io_.pace = {};
   while (io_.pace.bytes < linger_bytes) {
     const Duration limit = worker_.draining() ? linger_draining : linger_limit;

@@ -12,7 +12,7 @@ using http::Persistence;
 
 namespace {
 
-// A client that does not read must not hold up the exchange; it misses a hint.
+// A client that does not read must not delay the exchange; it misses the interim response.
 constexpr Duration interim_limit = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -78,19 +78,20 @@ Task<bool> ReplyWriter::write(RequestContext& request) {
   co_return whole;
 }
 
-// A body that is still coming, from the backend or from the store.
+// Streams the rest of a body from the backend or from the store.
 Task<bool> ReplyWriter::stream_rest(bool chunked) {
   char size[18];
-  // Where only the end of the connection ends the body, the system resets it if this process is killed.
+  // If only the connection's end marks the end of the body, make sure that a killed process leaves a reset and not a
+  // clean end.
   const bool ends_by_close = !chunked && !reply_.streamed_length && !io_.secure;
   if (ends_by_close) io_.socket.reset_on_close();
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = reply_.body};
-  // An empty chunk would be the last one.
+  // Skip an empty chunk: it would be written as the last one.
   if (chunk.data.empty()) chunk = co_await reply_.source->next(reply_.stream_idle);
   while (true) {
     if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
-      // Half a body must not look like a whole one. A stream in chunks lacks its last one, and what is still on its way
-      // to the client is worth having.
+      // Half a body must not look complete, so reset the connection. A chunked stream that lacks its last chunk is
+      // visibly incomplete, and a reset would destroy bytes in flight.
       if (!reply_.streams || !chunked) io_.socket.reset_on_close();
       co_return false;
     }
@@ -120,7 +121,7 @@ Task<void> ReplyWriter::interim(const http::ResponseHead& head) {
   text.append("\r\n");
   const IoResult sent = co_await io_.socket.write_all(text, interim_limit);
   if (sent.status == Io::ok || sent.bytes == 0) co_return;
-  // Nothing can follow half a hint. The request goes on; its client finds the answer when it asks again.
+  // A partly written interim response breaks the connection. The request continues; the client can look up its result.
   io_.socket.reset_on_close();
   io_.socket.cancel();
 }

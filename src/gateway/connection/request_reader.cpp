@@ -19,7 +19,7 @@ using http::Parsed;
 
 namespace {
 
-constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
+constexpr std::size_t body_window = 4096;  // space for body bytes after the largest head
 constexpr std::size_t most_empty_lines = 4;
 
 }  // namespace
@@ -35,7 +35,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
   std::size_t skipped = 0;
   http::HeadProgress progress;
   while (true) {
-    // An empty line before a request is a common mistake, and harmless.
+    // Empty lines before a request are a common, harmless mistake.
     while (buffer.unread().starts_with("\r\n") && skipped < most_empty_lines) {
       buffer.consume(2);
       ++skipped;
@@ -56,7 +56,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
           io_.read_body_at_hand();
           co_return HeadRead::whole;
         }
-        buffer.grow(io_.head.size + body_window);  // moves the bytes: parsed again on the next turn
+        buffer.grow(io_.head.size + body_window);  // moves the bytes, so the head is parsed again in the next round
         progress = {};
         continue;
       }
@@ -84,7 +84,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
   }
 }
 
-// The head is reused from request to request, and what was parsed of this one may have moved.
+// The head is reused between requests, and its views may point to memory that has moved.
 void RequestReader::forget_head() {
   io_.head.method_text = {};
   io_.head.path = {};
@@ -135,7 +135,7 @@ Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& 
   held_.clear();
   const BodyRead judged = judge_size(request, bounds);
   if (judged != BodyRead::whole) co_return judged;
-  // The key is good and the size is right as far as it is known: only now is the client asked for the body.
+  // Ask for the body only now that the key is valid and the size, as far as known, is allowed.
   if (io_.head.expects_continue && io_.buffer.empty()) {
     const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", io_.timeouts->body_idle);
     if (sent.status != Io::ok) co_return BodyRead::gone;
@@ -162,7 +162,7 @@ Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& 
   }
 }
 
-// A body whose length is not announced is held in memory for as long as it fits.
+// A body of unknown length stays in memory as long as it fits.
 Task<RequestReader::BodyRead> RequestReader::take_part(const RequestContext& request, const BodyBounds& bounds,
                                                        std::string_view data) {
   const std::uint64_t size = held_.size() + data.size() + (spooled_ ? spooled_->size() : 0);
@@ -201,7 +201,7 @@ Task<RequestReader::BodyRead> RequestReader::spool_held(const RequestContext& re
   co_return BodyRead::whole;
 }
 
-// Which size a body is compared as does not depend on how it was framed.
+// Whether a body counts as large depends on its size, not on its framing.
 Task<RequestReader::BodyRead> RequestReader::end_body(const RequestContext& request, const BodyBounds& bounds) {
   if (!spooled_ && held_.size() <= bounds.in_memory) {
     body_ = held_.view();
@@ -250,7 +250,7 @@ Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read, co
   }
 }
 
-// The store may be gone before the client has the answer.
+// The store may be gone before the client reads the reply.
 Task<void> RequestReader::answer_unread(RequestContext& request) {
   unread_refused_ = false;
   io_.socket.restore();

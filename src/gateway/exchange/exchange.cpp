@@ -76,7 +76,7 @@ void Exchange::begin(const KeyedRequest& request, Reply& reply) {
 void Exchange::end() {
   reply_->attempt = attempt_;
   reply_->settled = settled_;
-  op_.tenant = {};  // views of this request
+  op_.tenant = {};  // views into this request
   op_.route = {};
   op_.record.reset();
   op_.outcome.reset();
@@ -99,7 +99,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       continue;
     }
     known_key = op_.verdict != Verdict::execute;
-    // The store does not know what became of it, but this process has it at work.
+    // The store does not know the outcome, but this process is still executing the operation.
     const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
     if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
     switch (op_.verdict) {
@@ -134,7 +134,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   end();
 }
 
-// One atomic step at the store.
+// Claims the operation: one atomic step at the store.
 Task<void> Exchange::claim() {
   op_.verb = Verb::claim;
   op_.id = request_->id;
@@ -192,7 +192,7 @@ void Exchange::log_refusal() const {
       {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
 }
 
-// Retries are refused, wait, or execute again: somebody has to know of it before a client asks.
+// Retries are refused, wait or execute again, so operators need to see this before a client asks.
 void Exchange::log_unknown() const {
   ports_.log.warn("outcome unknown", {{"request", request_->request_id},
                                       {"operation", to_hex(prefix_of(op_.id))},
@@ -211,7 +211,7 @@ Task<Exchange::Waited> Exchange::wait_for_owner() {
     if (end == WaitEnd::streams) {
       attached = co_await attach(Ending::attached);
       if (attached == Attached::yes) co_return Waited::answered;
-      // It has ended meanwhile.
+      // The stream has ended meanwhile.
       if (attached == Attached::no || attached == Attached::settled) co_return Waited::owner_ended;
     }
     op_.status = end == WaitEnd::store_failed ? OpStatus::failed : OpStatus::done;
@@ -224,8 +224,8 @@ Task<Exchange::Waited> Exchange::wait_for_owner() {
   co_return Waited::answered;
 }
 
-// The store does not answer, and this process has the operation at work. Where gateways share the store, another one
-// may have taken it over, and recorded its outcome.
+// The store does not answer while this process executes the operation. On a shared store another gateway may have taken
+// it over and recorded its outcome.
 void Exchange::answer_at_work_unseen() {
   if (shared_) {
     answers().store_fault_at_work();
@@ -234,8 +234,8 @@ void Exchange::answer_at_work_unseen() {
   }
 }
 
-// The claim is ours. If this process has the operation at work already, the execution at work gets the claim and this
-// request waits for it. True: the request is answered.
+// The claim is ours. If this process already executes the operation, that execution gets the claim and this request
+// waits for it. True: the request is answered.
 Task<bool> Exchange::start() {
   const Executions::Entered entered = co_await claimant_.enter(op_, work_);
   if (entered == Executions::Entered::yes) {
@@ -246,7 +246,7 @@ Task<bool> Exchange::start() {
   co_return answered;
 }
 
-// This process has the operation at work. False: that has ended, and it is worth claiming again.
+// This process already executes the operation. False: that execution has ended, so claim again.
 Task<bool> Exchange::answer_at_work(Executions::Entered entered) {
   if (entered == Executions::Entered::other_request) {
     answers().mismatch();
@@ -261,7 +261,8 @@ Task<void> Exchange::leave_work() {
   ports_.waiters.notify(request_->id);
 }
 
-// The claim is ours and durable. From here on it is finished, released only if nothing was sent, or left unknown.
+// The claim is ours and durable. It ends in one of three ways: finished, released if nothing was sent, or left as
+// unknown.
 Task<void> Exchange::execute() {
   const Record& record = *op_.record;
   attempt_ = record.attempt;
@@ -277,7 +278,8 @@ Task<void> Exchange::execute() {
   note_fault(answer);
   if (tells_before_end(answer)) {
     co_await record_stream(answer, sent_at);
-    answer.source.reset();  // cut off, unless it has ended: another request may execute it from now on
+    // closes the connection unless the response is complete: another request may execute from now on
+    answer.source.reset();
   } else {
     co_await lease_.stop();
     co_await settle_answer(answer);
@@ -302,16 +304,16 @@ BackendRequest Exchange::to_backend(const SendPermit* permit) const {
           .keeper = request_->keeper};
 }
 
-// The claim was taken back, or is somebody else's.
+// The claim was released, or is no longer ours.
 void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
   if (is_answered(answer.delivery)) {
     reply_with(answer, Ending::executed);
   } else if (answer.refused) {
     answers().refused(*std::move(answer.refused));
   } else if (undone == OpStatus::lost) {
-    answers().in_flight();  // nothing was sent, and somebody else has it
+    answers().in_flight();  // nothing was sent, and another owner has the claim
   } else if (undone == OpStatus::failed && shared_ && !lease_.may_send()) {
-    answers().store_fault(StoreFault::unavailable);  // nothing was sent, because the lease was not renewed in time
+    answers().store_fault(StoreFault::unavailable);  // nothing was sent: the lease was not renewed in time
   } else {
     answer_unsent(answer.delivery, Ending::rejected);
   }
@@ -325,7 +327,7 @@ void Exchange::note_fault(const BackendAnswer& answer) {
                                          {"reason", name_of(*answer.fault)}});
 }
 
-// What happened at the backend becomes a record, and only then a reply.
+// Records what happened at the backend, then replies.
 Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   const bool answered = is_answered(answer.delivery);
   const RecordPolicy& policy = request_->policy.record;
@@ -339,7 +341,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     told_ = counted(outcome);
   }
   const Settlement settlement = settle(weighed(answer, policy), status, said_, policy);
-  // The outcome has all of it: no second copy is held while it is recorded and read.
+  // The outcome holds the whole response: free the source, so that no second copy is held while it is recorded.
   if (answer.delivery != Delivery::oversize) answer.source.reset();
   switch (settlement.kind) {
     case Settlement::Kind::release: {
@@ -397,7 +399,7 @@ void Exchange::answer_unsent(Delivery delivery, Ending ending) {
   }
 }
 
-// Keeps trying while the claim can be ours: the outcome is known, and forgetting it is the worst that could happen.
+// Retries while the claim can still be ours: the outcome is known, and losing it would be the worst failure.
 Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome) {
   op_.verb = Verb::finish;
   op_.final_state = state;
@@ -418,16 +420,16 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
                                               {"operation", to_hex(prefix_of(op_.id))},
                                               {"error", op_.error},
                                               {"trace", http::trace_id(request_->head)}});
-    // When a lease has ended the record tells the truth by itself.
+    // Once the lease has ended, the record is unknown by itself.
     if (!shared_) end_later(told_);
   }
   co_return op_.status;
 }
 
-// The terms stay those of the claim.
+// The ttl depends on the final state. The other terms stay those of the claim.
 Task<void> Exchange::end_claim() {
   const Duration claimed = std::exchange(op_.terms.ttl, ttl_of(op_.final_state));
-  // A newer claim has no chunks.
+  // Chunks belong to one claim: a newer claim of this execution has none.
   const Executions::Entry* const work = op_.body_kept == BodyKept::in_chunks ? nullptr : &work_;
   co_await claimant_.end(op_, request_->policy.lease, work);
   op_.terms.ttl = claimed;
@@ -439,7 +441,7 @@ void Exchange::end_later(OutcomeBytes kept_alive) {
   claimant_.end_later(std::move(end), Stands::yes, std::move(kept_alive));
 }
 
-// How long a record that ends in this state is kept.
+// How long to keep a record that ends in this state.
 Duration Exchange::ttl_of(State state) const {
   const Policy& policy = request_->policy;
   Duration ttl = state == State::unknown ? terms_of(policy).ttl : policy.ttl;
@@ -457,7 +459,7 @@ Task<bool> Exchange::reply_as_committed() {
   co_return committed;
 }
 
-// As if never claimed. A release that does not get through is tried on without keeping the client waiting for it.
+// Undoes the claim. A release that fails is retried in the background while the client gets its reply.
 Task<OpStatus> Exchange::release() {
   op_.verb = Verb::release;
   co_await claimant_.end_soon(op_, &work_);
@@ -465,9 +467,9 @@ Task<OpStatus> Exchange::release() {
   co_return op_.status;
 }
 
-// The store is down and the route prefers an unprotected request to none. If the store is back before the answer is
-// here, and another request was given the claim, the answer is recorded under that. The claim that was `asked` for may
-// have been made all the same, and is ended in the background.
+// The store is down and the route prefers an unprotected request to none. If another request was given the claim by the
+// time the answer is here, the answer is recorded under that claim. The claim `asked` for may have been made although
+// the store did not confirm it, so it is ended in the background.
 Task<void> Exchange::bypass(Nonce asked) {
   for_backend_.clear();
   for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
@@ -497,7 +499,7 @@ Task<void> Exchange::bypass(Nonce asked) {
   co_await leave_work();
 }
 
-// The claim was not known to be ours, but nobody else can have worked under it: what this client is told is its
+// We did not know that we have the claim, but only this request can have executed under it: its response is the
 // outcome.
 void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
   const RecordPolicy& policy = request_->policy.record;

@@ -1,4 +1,4 @@
-// What is recorded for a key, for a client that lost its response and does not want to send the request again.
+// Lookup: the recorded outcome of a key, for a client that lost the response and does not want to resend the request.
 #include "core/large_fingerprint.hpp"
 #include "core/outcome.hpp"
 #include "gateway/exchange/exchange.hpp"
@@ -22,7 +22,7 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
       decided = co_await reply_looked_up();
     }
   }
-  reply.known_key = true;  // it is charged to nobody
+  reply.known_key = true;  // a lookup is charged to no quota
   end();
 }
 
@@ -47,7 +47,7 @@ Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply
   co_return differs;
 }
 
-// False: the outcome was recorded since.
+// False: the outcome has been recorded meanwhile.
 Task<bool> Exchange::reply_looked_up() {
   switch (op_.record->state) {
     case State::succeeded:

@@ -1,4 +1,4 @@
-// What a client is told of an outcome, executed just now or recorded before.
+// Builds the client's reply from an outcome, either just executed or recorded before.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -17,7 +17,7 @@ namespace once::gateway {
 
 namespace {
 
-// Every reply says when it was made: a recorded one, and one whose backend did not say so.
+// Every reply has a Date, including replays and responses whose backend sent none.
 void append_date(std::string& fields, Time now) {
   fields.append("Date: ");
   append_http_date(fields, now);
@@ -26,7 +26,7 @@ void append_date(std::string& fields, Time now) {
 
 }  // namespace
 
-// Into what every retry will get and what only this client gets.
+// Splits the fields into those that are recorded and those that only this client gets.
 void Exchange::split_response_fields(const http::ResponseHead& head) {
   stored_fields_.clear();
   unstored_fields_.clear();
@@ -67,7 +67,8 @@ OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
   return bytes;
 }
 
-// As it is told, not as the store gets it: a store that keeps it would be counted as a client that never reads it.
+// Counts the memory of the reply, not of the outcome that the store gets: a store that keeps it would look like a
+// client that never reads.
 OutcomeBytes Exchange::counted(const OutcomeBytes& outcome) {
   return ports_.memory != nullptr ? ports_.memory->executed(op_.id, op_.nonce, outcome) : outcome;
 }
@@ -84,7 +85,7 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
     reply_->stream_idle = request_->policy.timeouts.stream_idle;
   }
   reply_->outcome = std::move(told_);
-  // The record is there when an outcome was recorded, and says until when.
+  // If an outcome was recorded, the record says when it expires.
   const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
   write_response(*reply_, *response,
                  {.ending = ending,
@@ -95,7 +96,7 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
                   .wording = request_->policy.wording});
 }
 
-// What another request tells already takes no more memory. Null: there is none for it.
+// The recorded outcome for the reply. One that another reply already holds takes no more memory. Null: no memory.
 OutcomeBytes Exchange::recorded_to_tell(Ending ending) {
   const Record& record = *op_.record;
   if (ports_.memory == nullptr) return record.outcome;
@@ -151,8 +152,8 @@ void Exchange::reply_recorded(Ending ending) {
                   .wording = request_->policy.wording});
 }
 
-// Of a response that was stopped, readers may have been sent more than is recorded. Then the last chunk is empty. How
-// many there are is recorded nowhere.
+// Readers of a stopped response may have been sent more than is recorded; then its last chunk is empty. The number of
+// chunks is not recorded, so read up to the last one.
 Task<Exchange::Part> Exchange::stopped_part(const Nonce& nonce) {
   Op read{.verb = Verb::read, .id = op_.id};
   read.chunk_bytes = 1;
@@ -174,8 +175,8 @@ Task<Exchange::Part> Exchange::stopped_part(const Nonce& nonce) {
   co_return less ? Part::less : Part::all_that_was_sent;
 }
 
-// The body is read from the store as the client takes it. Its first part is read before the client is told anything, so
-// that a body that is gone is answered, not cut off.
+// The body is read from the store as the client takes it. The first part is read before the reply begins, so that a
+// missing body becomes an error reply and not a truncated one.
 Task<void> Exchange::reply_in_chunks(Ending ending) {
   const Record record = *op_.record;
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
@@ -183,7 +184,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
     cannot_read_record();
     co_return;
   }
-  if (ports_.streams == nullptr) {  // nobody here takes a body part by part
+  if (ports_.streams == nullptr) {  // this process cannot stream from chunks
     answers().not_kept();
     co_return;
   }

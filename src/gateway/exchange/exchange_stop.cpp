@@ -1,5 +1,5 @@
-// A caller stops a stream that it has begun. Any gateway can do that: it finishes the record in the name of the owner,
-// with the chunks that are there. From then on the owner's appends are lost, so it ends its request to the backend.
+// The caller stops its own stream. Any gateway can do it: finish the record in the owner's name, with the chunks that
+// are recorded. The owner's next append is then refused as lost, so it cancels its request to the backend.
 #include <utility>
 
 #include "core/outcome.hpp"
@@ -11,7 +11,7 @@ namespace once::gateway {
 
 namespace {
 
-// A stream may end, or be taken over, between a look at it and its stop.
+// The stream may end or be taken over between reading its record and stopping it, so try again.
 constexpr int most_looks = 3;
 
 }  // namespace
@@ -38,7 +38,7 @@ Task<void> Exchange::stop(const KeyedRequest& request, Reply& reply) {
   end();
 }
 
-// False: it has changed meanwhile.
+// False: the record has changed meanwhile.
 Task<bool> Exchange::stop_found() {
   switch (op_.record->state) {
     case State::succeeded: reply_stopped(is_stopped(*op_.record)); co_return true;
@@ -69,7 +69,7 @@ Task<bool> Exchange::finish_stopped(OutcomeBytes outcome) {
   op_.terms = terms_of(request_->policy);
   op_.terms.ttl = request_->policy.ttl;
   prepare_stop(op_, std::move(outcome));
-  // Its readers have seen more than is recorded, so what is recorded must not be replayed as the answer.
+  // Readers were sent more than is recorded, so the record must not be replayed as the response.
   const std::shared_ptr<LiveStream> live = ports_.streams != nullptr ? ports_.streams->find(op_.id) : nullptr;
   if (live && !live->head()) op_.body_kept = BodyKept::no;
   co_await claimant_.ask(op_);

@@ -7,7 +7,7 @@ namespace once::gateway {
 
 namespace {
 
-// A client that reads at any usual speed has made room by then.
+// A client of any usual speed has read its response, and freed memory, by then.
 constexpr Duration longest_wait_for_room = std::chrono::seconds(1);
 constexpr Duration room_pause = std::chrono::milliseconds(20);
 

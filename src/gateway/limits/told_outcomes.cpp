@@ -34,7 +34,7 @@ void ToldOutcomes::list(const std::shared_ptr<Told>& told) {
   if (place.expired()) place = told;
 }
 
-// Another one may be listed in its place by now.
+// Another outcome may be listed under the key by now.
 void ToldOutcomes::forget(const Told& told) {
   Shard& shard = shard_of(told.key.id);
   const std::scoped_lock lock(shard.mutex);
@@ -46,7 +46,7 @@ OutcomeBytes ToldOutcomes::share(const OperationId& id, const Nonce& nonce, Outc
                                  std::size_t most) {
   if (outcome->size() <= largest_uncounted) return outcome;
   const Key key{.id = id, .nonce = nonce};
-  // Under one nonce there may be two outcomes: one that could not be recorded, and the one an operator recorded then.
+  // One nonce may have two outcomes: one that could not be recorded, and one that an operator recorded afterwards.
   std::shared_ptr<Told> told = find(key);
   if (!told || *told->bytes != *outcome) {
     if (!usage_.take(what, outcome->size(), most)) return nullptr;

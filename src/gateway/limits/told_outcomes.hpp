@@ -1,6 +1,6 @@
-// Outcomes that are being told to clients right now. Requests that tell the same outcome at the same time share its
-// bytes, however often the store was asked for them, and the bytes count against limits.max_body_memory until the last
-// of these clients has read them: what clients that read slowly hold grows with the outcomes, not with the clients.
+// Outcomes that are being sent to clients right now. Requests that send the same outcome at the same time share its
+// bytes, and the bytes count against limits.max_body_memory until the last of these clients has read them: slow readers
+// take memory per outcome, not per client.
 #pragma once
 
 #include <array>
@@ -17,16 +17,16 @@ namespace once::gateway {
 
 class ToldOutcomes {
  public:
-  // Outcomes of this size belong to what a connection takes anyway: neither shared nor counted.
+  // Outcomes up to this size are part of a connection's normal memory: neither shared nor counted.
   static constexpr std::size_t largest_uncounted = 8192;
 
   explicit ToldOutcomes(Usage& usage) : usage_(usage) {}
   ToldOutcomes(const ToldOutcomes&) = delete;
   ToldOutcomes& operator=(const ToldOutcomes&) = delete;
 
-  // The outcome to tell: `outcome`, or the same bytes as another request already tells them. Counted while somebody
-  // holds what is returned, so that is not for stores, which hold their outcomes for as long as they are recorded.
-  // Null: more than `most` bytes would be held.
+  // The outcome to send: `outcome`, or the equal bytes that another request already sends. It is counted while the
+  // result is held, so do not give it to stores, which keep outcomes until they expire. Null: more than `most` bytes
+  // would be in use.
   OutcomeBytes share(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, HeldFor what, std::size_t most);
 
  private:

@@ -40,7 +40,7 @@ bool HeldBody::append(std::string_view data, std::size_t expected, std::size_t m
   const std::size_t needed = bytes_.size() + data.size();
   if (needed > bytes_.capacity()) {
     const std::size_t doubled = std::max(bytes_.capacity() * 2, least_growth);
-    // No more than is to come, if that is known: most bodies say how long they are.
+    // Reserve no more than the expected length, if it is known: most bodies announce one.
     const std::size_t wanted = std::max(needed, expected > 0 ? std::min(expected, doubled) : doubled);
     const std::size_t more = wanted - std::min(wanted, counted_);
     if (!usage_.take(HeldFor::request, more, most)) return false;

@@ -31,7 +31,7 @@ Task<bool> copy_until_end(http::Socket& from, http::Buffer& buffer, http::Socket
       to.shut_down_writing();
       co_return true;
     }
-    // Silence in one direction is no reason to end while the other one moves.
+    // Silence in one direction is fine while the other one is active.
     if (got.status == http::Io::timed_out && from.loop().now() - tunnel_state.last_moved < idle_limit) continue;
     if (got.status == http::Io::failed) to.reset_on_close();
     if (got.status != http::Io::ok) co_return false;

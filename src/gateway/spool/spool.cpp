@@ -72,7 +72,7 @@ SpoolResult<std::unique_ptr<SpoolFile>> SystemSpoolDisk::create(const std::strin
   return std::make_unique<SystemSpoolFile>(std::move(file));
 }
 
-// Owns itself until it was executed.
+// Deletes itself once executed.
 struct Spool::Close final : OffloadJob {
   Close(Spool& of, std::unique_ptr<SpoolFile> closed, std::uint64_t taken)
       : spool(of), file(std::move(closed)), bytes(taken) {}

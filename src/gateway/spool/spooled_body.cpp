@@ -8,7 +8,7 @@ namespace once::gateway {
 
 namespace {
 
-// How much is compared in one job: others wait meanwhile.
+// Limits of one comparison job, so that other jobs do not wait long.
 constexpr std::size_t most_reads_at_once = 4;
 constexpr std::size_t most_steps_of_a_job = 4096;
 

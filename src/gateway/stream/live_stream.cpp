@@ -79,8 +79,8 @@ std::uint32_t LiveStream::fastest() const {
   return fastest;
 }
 
-// The last chunk stays, however large it is: a reader that keeps up never needs the store. While it is relayed, forgets
-// what every reader has, and what only those need that are further behind than the window.
+// The last chunk always stays, however large: a reader that keeps up never needs the store. While relaying, drops what
+// every reader has read, and what only readers beyond the window still need.
 void LiveStream::trim() {
   if (!relayed_from_) {
     while (chunks_.size() > 1 && held_bytes_ > window) forget_first();
@@ -92,7 +92,7 @@ void LiveStream::trim() {
   while (!chunks_.empty() && (first_ < needed || (held_bytes_ > relay_window_ && first_ < had))) forget_first();
 }
 
-// By the fastest reader, of what is held.
+// Unread bytes in memory of the fastest reader.
 std::size_t LiveStream::lacks() const {
   if (places_.empty()) return 0;
   std::size_t bytes = 0;
