@@ -24,7 +24,8 @@ constexpr Duration read_limit = std::chrono::seconds(10);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(2);
-// For all answers together once the service is told to stop, however slowly they are read: somebody waits for its end.
+// The limit for all pending responses together once the service is stopped, however slowly they are read, because
+// stop() waits.
 constexpr Duration stop_limit = std::chrono::seconds(1);
 constexpr HeadLimits service_head_limits;
 constexpr std::size_t service_window = 4096;
@@ -112,7 +113,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     }
   }
 
-  // Says why, and closes.
+  // Replies with the reason and closes.
   Task<void> refuse(Refused what, std::string_view why) {
     const ServiceResponse response = service_.handler_.refuse(what, why);
     co_await end_with(response);
@@ -126,7 +127,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     previous->next = next;
     next->previous = previous;
   }
-  // As its youngest. A connection that was displaced stays out of the lists.
+  // Appends it as the newest. A displaced connection stays out of the lists.
   void move_to(List& list) {
     if (displaced_) return;
     unlink();
@@ -139,7 +140,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   ServiceRequest request() const { return {.head = head_, .body = body_, .client_left = client_left_, .peer = peer_}; }
 
-  // False: the connection ends here, as after reply().
+  // False: the connection ends. The same holds for reply().
   Task<bool> answer() {
     move_to(service_.working_);
     watch_client();
@@ -147,7 +148,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     const ServiceResponse response = co_await service_.handler_.handle(asked);
     let_body_go();
     socket_.unwatch();
-    if (!service_.cut_off_) socket_.restore();  // told to stop or not, this answer still goes out
+    if (!service_.cut_off_) socket_.restore();  // this response is sent even while stopping
     if (!response.stream) move_to(service_.waiting_);
     if (response.drop || service_.cut_off_) {
       socket_.reset_on_close();
@@ -169,7 +170,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     co_return false;
   }
 
-  // Closes after the response, once the client has had time to read it.
+  // Sends the response, then closes once the client has had time to read it.
   Task<void> end_with(const ServiceResponse& response) {
     move_to(service_.refused_);
     write_head(out_, response, Persistence::close);
@@ -178,7 +179,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     if (sent.status == Io::ok) co_await linger();
   }
 
-  // Closed with bytes unread, the connection would be reset and the answer lost on its way.
+  // Closing with unread bytes would reset the connection, and the response in flight would be lost.
   Task<void> linger() {
     move_to(service_.refused_);
     socket_.shut_down_writing();
@@ -191,7 +192,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     }
   }
 
-  // Between two pieces the client is waited for: it has nothing to say, so whatever comes of it is the end.
+  // Between two pieces, waits for the client: it should send nothing, so any event ends the stream.
   Task<void> stream(ServiceStream& source) {
     std::array<char, 1> unexpected{};
     while (!service_.stopping_) {
@@ -232,13 +233,13 @@ class Service::Connection final : public Link, private Socket::Watcher {
     }
   }
 
-  // Of the time in which all of a request must have come, however it trickles.
+  // The time left to receive the whole request.
   Duration left() const {
     const auto spent = std::chrono::floor<Duration>(socket_.loop().now() - began_);
     return std::clamp(request_limit - spent, Duration::zero(), request_limit);
   }
 
-  // Counted by what comes, not by what is announced. False: there is no memory for it.
+  // Reserves by bytes received, not by bytes announced. False: no memory is left.
   bool make_body_room(std::size_t bytes) {
     const std::size_t needed = body_.size() + bytes;
     const std::size_t room = std::max(body_.capacity(), service_window);
@@ -302,12 +303,12 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Buffer buffer_;
   RequestHead head_;
   std::string body_;
-  std::size_t counted_ = 0;  // what it takes of the handler's memory
+  std::size_t counted_ = 0;  // bytes of the handler's memory that it has reserved
   std::string out_;
   std::string peer_;
   bool client_left_ = false;
   bool displaced_ = false;
-  std::chrono::nanoseconds began_{};  // when the first byte of the request at hand came
+  std::chrono::nanoseconds began_{};  // when the first byte of the current request arrived
 };
 
 Service::Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits)
@@ -323,7 +324,7 @@ Service::~Service() {
   give_spare();
 }
 
-// Connections that are displaced go when the loop comes to them.
+// A displaced connection is closed in the loop's next round.
 bool Service::make_room() {
   const auto displace_oldest = [](List& list) { static_cast<Connection*>(list.ends.next)->displace(); };
   if (refused_.size > 0 && refused_.size >= limits_.max_connections) displace_oldest(refused_);
@@ -359,7 +360,7 @@ Task<void> Service::accept_all() {
       if (ready == Io::failed) co_await sleep_for(listener_.loop(), accept_pause);
     } else if (const int error = errno; is_out_of_descriptors(error)) {
       listener_.loop().report_out_of_descriptors(DescriptorUse::service, error_text(error));
-      // Another thread may be faster to take what is given up here.
+      // Another thread may take the freed descriptor first.
       if (!give_spare()) co_await sleep_for(listener_.loop(), accept_pause);
     } else {
       co_await sleep_for(listener_.loop(), accept_pause);
