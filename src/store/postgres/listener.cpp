@@ -20,7 +20,7 @@ namespace {
 
 constexpr Duration first_pause = std::chrono::milliseconds(100);
 constexpr Duration longest_pause = std::chrono::seconds(5);
-// How long one wait lasts; there is nothing to do in between but to begin the next.
+// The duration of one wait, after which the next one begins.
 constexpr Duration one_wait = std::chrono::hours(1);
 
 }  // namespace

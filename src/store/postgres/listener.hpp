@@ -27,7 +27,7 @@ class Listener {
 
  private:
   void loop();
-  // Until the connection breaks, or it is time to end. False: it could not even be made.
+  // Runs until the connection breaks, or the listener ends. False: connecting failed.
   bool listen();
   void hear(const std::string& payload) const;
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
@@ -37,9 +37,9 @@ class Listener {
   ServerCounts& counts_;
   const Log& log_;
   const Told told_;
-  Descriptor wake_;  // can be read when it is time to end
+  Descriptor wake_;  // readable when the listener must end
   std::atomic<bool> stopping_{false};
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because it uses all of the above
 };
 
 }  // namespace once::postgres

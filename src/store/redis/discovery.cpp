@@ -10,7 +10,7 @@ namespace once::redis {
 
 namespace {
 
-// One that does not answer must not use up the time in which another one would.
+// A server that does not answer must not use up the time of the others.
 constexpr Duration patience = std::chrono::seconds(1);
 
 Deadline deadline_for_one(const Context& context, Deadline whole) {
@@ -21,7 +21,7 @@ std::unexpected<Error> none(Retryable retryable, std::string detail) {
   return std::unexpected(Error{.source = ErrorSource::store, .retryable = retryable, .detail = std::move(detail)});
 }
 
-// What went wrong with each of several servers. It mends itself if any of it does.
+// Collects the errors of several servers. The total is retryable if any of them is.
 class Troubles {
  public:
   void add(const Error& error) {

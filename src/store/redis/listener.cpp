@@ -18,7 +18,7 @@ namespace {
 
 constexpr Duration first_listen_pause = std::chrono::milliseconds(50);
 constexpr Duration longest_pause = std::chrono::milliseconds(2000);
-// A connection that says nothing for this long is asked whether it lives, and given up after as long again.
+// A connection that is silent for this long is pinged, and dropped after as long again.
 constexpr Duration silence = std::chrono::seconds(10);
 
 std::string channel_of(const Context& context) {
@@ -43,7 +43,7 @@ Listener::~Listener() {
 }
 
 Listener::Woken Listener::wait(int descriptor, Duration most) const {
-  // A negative descriptor is one that poll(2) does not look at.
+  // poll(2) ignores a negative descriptor.
   std::array<pollfd, 2> waiting = {pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                                    pollfd{.fd = descriptor, .events = POLLIN, .revents = 0}};
   ::poll(waiting.data(), waiting.size(), static_cast<int>(most.count()));

@@ -14,9 +14,9 @@ namespace once::store {
 
 struct ServerStats {
   std::uint64_t connections = 0;  // open now
-  std::uint64_t connects = 0;     // ever made
+  std::uint64_t connects = 0;     // since the start
   std::uint64_t connect_failures = 0;
-  std::uint64_t indeterminate = 0;  // operations whose answer never came
+  std::uint64_t indeterminate = 0;  // operations without an answer
   std::uint64_t retried = 0;        // retried safely after deadlocks, lock or certification failures, redirections
   std::uint64_t swept = 0;          // expired records removed by this gateway
   std::uint64_t told = 0;           // notifications from the server about ended operations
@@ -48,7 +48,7 @@ enum class More : std::uint8_t { no, yes };
 
 struct Swept {
   std::uint64_t removed = 0;
-  More more = More::no;  // there may be more that has expired
+  More more = More::no;  // more expired records may be left
 };
 
 class ServerStore : public Store {
