@@ -1,5 +1,5 @@
-// A backend that does its work and commits its outcome in one transaction, as docs/guarantees.md asks of it: what it
-// answers, it answers after the commit. Anything may happen before, between and after the steps.
+// A backend that works and commits its outcome in one transaction, as docs/guarantees.md requires: it answers after the
+// commit. Faults may occur before, between and after the steps.
 #include <memory>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration longest_stall = 20s;
-// How long a server may hold the locks of a client that died.
+// How long a server may hold the locks of a dead client.
 constexpr Duration longest_lock = 5s;
 
 }  // namespace
@@ -65,7 +65,7 @@ void SimBackend::take(const std::shared_ptr<Job>& job, Step step) {
   }
 }
 
-// Nothing is done, and the backend records that itself before it says so, or dies.
+// The work fails. The backend records that before it answers, or dies.
 void SimBackend::fail(const Request& request) {
   const Duration takes = world_.draw.between(0ms, setup_.backend_takes);
   world_.after(takes, [this, request] {

@@ -1,4 +1,4 @@
-// What backends do and clients are told, held against the promise.
+// Checks what backends do and clients receive.
 #include <algorithm>
 #include <cstdio>
 
@@ -66,9 +66,9 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
         fmt::format("key {}: {} was sent by a process that had been told that it is lost", name(id), short_hex(nonce)));
   }
   sent->second = nonce;
-  handed_to_.erase(nonce);  // it was sent itself
+  handed_to_.erase(nonce);  // its request was sent under it
   at_backend_.insert(nonce);
-  // Other claims that the process was given meanwhile went to this one.
+  // Other claims that the process got meanwhile were handed to this one.
   for (const Nonce& given : given_to_[{id, &process}]) {
     if (given != nonce) handed_to_[given] = nonce;
   }
@@ -99,7 +99,7 @@ void History::told(const Op& op, const Executor& process) {
   if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));
 }
 
-// A process that hears that its stream is unknown to the store records it there, or does not send it again.
+// A process that is answered that the store lost its stream must record it there, or not send it again.
 void History::told_loss(const Op& op, const Executor& process) {
   if (op.status == OpStatus::failed) lost_by_store_.erase({op.id, &process});
   const bool lost = op.verb == Verb::append && op.status == OpStatus::lost;
@@ -169,7 +169,7 @@ void History::check_resolved(const Answer& answer, unsigned errand) {
   never_told_otherwise(answer, *resolved.recorded);
 }
 
-// Until an operator forgets it or it expires, what a client was told is what every other is told.
+// Until an operator deletes the record or it expires, all clients must get the same answer.
 void History::never_told_otherwise(const Answer& answer, unsigned generation) {
   const auto [told, first] = told_.try_emplace({answer.id, generation}, answer.body);
   if (first || told->second == answer.body) return;

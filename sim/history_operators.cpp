@@ -1,5 +1,5 @@
-// What operators see of keys and do to them, held against the promise: a change is made only to what was seen, never to
-// what an owner is at, by one of several at most, and it is told as what it was.
+// Checks what operators see and do: a change is made only to what was seen, never while an owner is executing, by at
+// most one operator, and its result is reported correctly.
 #include <algorithm>
 #include <cstring>
 
@@ -39,7 +39,7 @@ unsigned History::errand_of(const Op& op) {
   return errand;
 }
 
-// What expires by a clock that was set back since may be there, or not.
+// What expired by a clock that was set back since may or may not exist.
 bool History::may_be(const Fact& fact, const Nonce& nonce, State state) const {
   if (fact.state == Fact::State::none || fact.nonce != nonce) return false;
   if (state == State::tombstone) return !is_live(fact) && fact.expires_at <= latest_;
@@ -72,12 +72,12 @@ void History::listed(const std::vector<KeyInfo>& keys) {
   }
 }
 
-// Nothing stands in the way, so it must be done.
+// Whether nothing is in the way, so that it must be done.
 bool History::must_be_done(const Key& key, const Op& op) const {
   const Fact& held = key.now;
   const bool tombstone = op.seen_state == State::tombstone;
   const bool may_have_aged = (tombstone ? held.forget_at() : held.expires_at) <= latest_;
-  // With the clock set back, an expired record that the store still has is no tombstone any more.
+  // If the clock was set back, an expired record that the store still has is no tombstone any more.
   const bool may_be_back = tombstone && !has_expired(held);
   const bool may_differ = may_have_aged || may_be_back || !key.perhaps.empty();
   return !is_live(held) && !may_differ && may_be(held, op.nonce, op.seen_state);
@@ -122,7 +122,7 @@ void History::told(unsigned errand, Effect effect) {
     violated(fmt::format("key {}: operator {} was told that nothing was changed, and it was", name(told.id), errand));
   }
   if (effect != Effect::done || told.done) return;
-  // By whom makes no difference to who wanted just that.
+  // An operator gets success also if another one did the same.
   const Fact& now = keys_[told.id].now;
   const bool gone = now.state == Fact::State::none || now.nonce != told.nonce || now.forget_at() <= latest_;
   const bool by_another =

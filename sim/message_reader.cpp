@@ -169,7 +169,7 @@ void MessageReader::head_is_here() {
   if (state_ == State::tunnel) return;
   if (message_.status == 101) return begin_tunnel();
   if (message_.status >= 100 && message_.status < 200) {
-    state_ = State::start;  // the response is still to come
+    state_ = State::start;  // the response follows
     return;
   }
   switch (message_.framing) {

@@ -1,5 +1,5 @@
-// The network between a gateway and a shared store: requests and answers are lost or late, or the store is down for a
-// while. For the lanes it is a store.
+// The network between a gateway and a shared store: requests and answers are lost or delayed, or the store is down for
+// a while. For the lanes it is a store.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace once::sim {
 
-// Records what the store does in the history.
+// Reports what the store does to the history.
 class WatchedStore final : public Store {
  public:
   WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
@@ -47,7 +47,7 @@ class NetworkStore final : public Store {
   }
 
   void tell_evictions(std::function<void(const Evicted&)> told) override { inner_.tell_evictions(std::move(told)); }
-  // Null when it cannot be reached.
+  // Null if the store cannot be reached.
   Search* search() override;
 
   void set_down(bool down) { down_ = down; }
@@ -55,7 +55,7 @@ class NetworkStore final : public Store {
   // The sender was killed, and the request may still arrive.
   void deliver_later(std::span<Op* const> batch, Duration after);
 
-  // Operations of the last batch that were sent on to another server. They are not answered before they were there.
+  // Operations of the last batch that were redirected to another server. They are answered once they arrive there.
   std::vector<Op*> take_redirected() { return std::exchange(redirected_, {}); }
   void arrive_at_last(std::span<Op* const> redirected) { inner_.execute(redirected); }
 

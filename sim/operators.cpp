@@ -10,11 +10,11 @@ namespace once::sim {
 namespace {
 
 constexpr std::size_t page_size = 100;
-// Most of the time; now and then it takes so long that the key has been claimed again meanwhile.
+// The usual time of an audit write; sometimes it takes so long that the key is claimed again meanwhile.
 constexpr Duration usual_audit = std::chrono::seconds(6);
 constexpr Duration longest_audit = std::chrono::seconds(40);
 
-// As `once keys` sends it.
+// The request that `once keys` would send.
 std::string request_of(const KeyInfo& seen, const Deed& deed, unsigned errand) {
   std::string text = fmt::format(R"({{"version":"{}","by":"operator {}","reason":"drawn")", version_of(seen), errand);
   if (deed.action == Action::resolve) {
@@ -55,7 +55,7 @@ std::vector<KeyInfo> Operators::list() {
     keys.insert(keys.end(), page->keys.begin(), page->keys.end());
     cursor = page->next;
   } while (!cursor.empty());
-  // It may be out of reach by now, and then nobody gets this.
+  // The store may be out of reach by now; then there is no list.
   if (ports_.store.search() == nullptr) return {};
   std::erase_if(keys, [this](const KeyInfo& key) { return ports_.history.leaves_out(key.id); });
   ports_.history.listed(keys);
@@ -90,7 +90,7 @@ Task<void> Operators::run(Visit& visit) {
     co_return note(visit, problem->detail);
   }
   Op op = op_of(visit.key, visit.action, *asked);
-  // The audit log comes first, and whatever is written to a disk may take a while.
+  // The audit log is written first, and a disk may be slow.
   const Duration most = ports_.world.draw.one_in(3) ? longest_audit : usual_audit;
   const Duration audit = ports_.world.draw.below(most);
   co_await sleep_for(ports_.home, audit);

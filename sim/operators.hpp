@@ -12,7 +12,7 @@
 
 namespace once::sim {
 
-// What an operator has decided to do about a key.
+// An operator's action on a key.
 struct Deed {
   Action action = Action::forget;
   State state = State::succeeded;  // resolve
@@ -34,7 +34,7 @@ class Operators {
 
   // Every key; none if the store cannot be reached.
   std::vector<KeyInfo> list();
-  // `seen` is the key as it was looked at, some time ago and perhaps at another gateway.
+  // `seen` is the key as it was shown, some time ago and perhaps at another gateway.
   void act(const KeyInfo& seen, const Deed& deed);
   // The process was killed: operators get no more answers.
   void cut_off() { cut_off_ = true; }
@@ -44,7 +44,7 @@ class Operators {
     unsigned errand = 0;
     Action action = Action::forget;
     std::string request;
-    KeyInfo key{};  // as it was when the request came in; the operation has views of it, also one that arrives late
+    KeyInfo key{};  // as it was when the request came; the op has views of it, even if it arrives late
   };
 
   Task<void> run(Visit& visit);

@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned most_turns_of_the_dead = 200'000;
 constexpr int longest_wait = 1000;
 
-// Servers are named by their addresses: nothing is looked up.
+// Servers are named by their addresses: nothing is resolved.
 Result<http::Endpoints> address_itself(const std::string& host, const std::string& port) {
   return http::Endpoints{Network::address(host, static_cast<std::uint16_t>(std::stoi(port)))};
 }
@@ -88,7 +88,7 @@ void SimGateway::start_service(const http::Endpoint& at, std::function<std::stri
   drive(service_->loop());
 }
 
-// Of the newest generation: those before have been stopped.
+// Those of the newest generation: earlier ones have been stopped.
 void SimGateway::stop_checks() {
   UpstreamWatch& watch = generations_.back()->upstreams->watch();
   if (watch.has_checks()) watch.stop();
@@ -178,7 +178,7 @@ std::vector<std::string> SimGateway::left_over() {
   check("in_flight", shared_.usage.in_flight);
   check("body_bytes", shared_.usage.body_bytes);
   for_each_upstream([&check](const UpstreamState& upstream) { check("queued", upstream.queued); });
-  // Connections that idle in the pools are closed with them.
+  // Connections idle in the pools are closed with them.
   driven_.clear();
   if (service_) {
     check("connections of the service", service_->connections());
