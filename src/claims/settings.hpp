@@ -13,18 +13,18 @@ namespace once::claims {
 struct ClaimsToken {
   std::string tenant;
   std::string file;
-  std::string token;  // read from the file at the start; never logged
+  std::string token;  // read from its file at the start; never logged
 };
 
 struct ClaimsSettings {
   std::string listen = "off";  // or HOST:PORT, or unix:PATH
   std::vector<ClaimsToken> tokens;
   std::size_t max_body = std::size_t{1} << 20U;
-  std::size_t max_progress = std::size_t{1} << 20U;  // of one claim
+  std::size_t max_progress = std::size_t{1} << 20U;  // per claim
   std::size_t max_connections = 1000;
   std::size_t max_waiting = 500;
   Duration max_wait = std::chrono::minutes(1);
-  std::size_t metrics_scopes = 20;  // of each tenant
+  std::size_t metrics_scopes = 20;  // per tenant
 };
 
 }  // namespace once::claims
