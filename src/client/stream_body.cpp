@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view offset_header = "Idempotency-Offset";
 constexpr std::string_view attempt_header = "Idempotency-Attempt";
 
-// What a response says that belongs to an execution that had begun before.
+// Whether the response belongs to an execution that began earlier.
 bool says_it_continues(std::string_view status) {
   return status == "attached" || status == "replayed" || status == "unknown";
 }
@@ -112,7 +112,7 @@ Happened StreamBody::judge(Happened happened) {
 
 std::vector<Header> StreamBody::resuming(const std::vector<Header>& headers) const {
   if (!has_begun()) return headers;
-  // An id of the caller's own would be looked for again, and may be found somewhere else now.
+  // The caller's own Last-Event-ID would be searched again, and might now be found elsewhere.
   constexpr std::array<std::string_view, 3> ours = {offset_header, attempt_header, "Last-Event-ID"};
   std::vector<Header> made;
   for (const Header& header : headers) {
