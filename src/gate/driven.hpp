@@ -1,5 +1,5 @@
-// Something a gate is at, as a coroutine on its loop. Unlike what spawn() starts it has an owner, who can destroy it in
-// the midst of a wait: a gate that ends leaves nothing behind.
+// A coroutine on a gate's loop that has an owner, unlike one started with spawn(). The owner can destroy it while it
+// waits, so a gate that ends leaves nothing behind.
 #pragma once
 
 #include <coroutine>
@@ -41,14 +41,14 @@ inline Driven drive(Task<void> task) {
   co_await task;
 }
 
-// One that waits, and what it waits for.
+// One coroutine waits until another function signals it.
 class Arrival {
  public:
   bool await_ready() const noexcept { return here_; }
   void await_suspend(std::coroutine_handle<> waits) noexcept { waits_ = waits; }
   void await_resume() noexcept { here_ = false; }
 
-  // Resumes the one that waits, before this returns.
+  // Resumes the waiting coroutine before this returns.
   void arrived() {
     here_ = true;
     if (auto waits = std::exchange(waits_, nullptr)) waits.resume();

@@ -18,7 +18,7 @@ namespace once::gate {
 
 namespace {
 
-// Between two looks, while a stop waits for claims that are ended in the background.
+// How often a stop checks for claims that are still ended in the background.
 constexpr Duration settle_pause = std::chrono::milliseconds(10);
 
 int descriptor_of(const LogTarget& target, const std::optional<LogPipe>& pipe) {
@@ -40,7 +40,7 @@ std::vector<RouteMetrics*> route_counts(const ServingSettings& serving, Metrics&
   return counts;
 }
 
-// Beside the gate's own connections: the sweeper of the store may be at it in this moment.
+// Uses its own connections, because the store's sweeper may be running now.
 std::expected<std::uint64_t, std::string> sweep_all(const Config& config, const Log& log, const std::stop_token& stop) {
   const StoreType* const type = find_store(config.store);
   if (type == nullptr || type->schema == nullptr) return 0;
@@ -124,7 +124,8 @@ void Engine::warn_of_settings() {
     ground_->log.warn("configuration warning", {{"detail", warning}});
 }
 
-// Nothing of it runs any more. Threads that could still tell somebody end first; then the calls go, wherever they are.
+// The loop no longer runs. End the threads that could still report results first, then destroy the calls, wherever they
+// wait.
 Engine::~Engine() {
   errands_.stop();
   lanes_.stop();
@@ -158,7 +159,7 @@ Task<void> Engine::run_call(Call& call) {
   retire(call);
 }
 
-// Its coroutine is still on the stack: it is destroyed on a later turn.
+// Its coroutine is still on the stack, so destroy it in a later round.
 void Engine::retire(const Call& call) {
   retired_.push_back(std::move(calls_.extract(&call).mapped()));
   if (!std::exchange(retirement_.posted, true)) loop_.post(retirement_);

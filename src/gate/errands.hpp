@@ -1,4 +1,4 @@
-// What blocks for longer than a store call, on a thread of its own that is made when it is first needed.
+// Runs jobs that block for longer than a store call, on a thread that is started on first use.
 #pragma once
 
 #include <condition_variable>
@@ -15,17 +15,17 @@ namespace once::gate {
 
 class Errands {
  public:
-  // Asked now and then whether it should end.
+  // A job; it should check `stop` regularly.
   using Errand = std::move_only_function<void(const std::stop_token& stop)>;
 
-  // One after the other.
+  // Jobs run one after the other.
   void run(Errand errand) {
     const std::scoped_lock lock(mutex_);
     waiting_.push_back(std::move(errand));
     changed_.notify_one();
     if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   }
-  // Waits for the one that is running; the others are dropped.
+  // Waits for the running job; drops the others.
   void stop() {
     if (!thread_.joinable()) return;
     thread_.request_stop();

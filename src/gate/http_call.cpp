@@ -151,8 +151,8 @@ KeyedRequest HttpCall::keyed_request(const RequestIdentity& identity, const Oper
           .presence = this};
 }
 
-// The exchange has the claim, and it is durable: the handler may run. Nothing limits its time: its lease is renewed for
-// as long as somebody holds the claim.
+// The exchange has a durable claim: the handler may run. Its time is unlimited: the lease is renewed while the claim is
+// held.
 Task<BackendAnswer> HttpCall::send(const BackendRequest& request) {
   BackendAnswer answer;
   if (cancelled()) co_return answer;

@@ -42,7 +42,7 @@ Task<void> WorkCall::run() {
     claimed_.tell(std::move(outcome));
     co_return;
   }
-  op_->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
+  op_->terms.owner = Owner::outside;  // its holder may drop it while the process lives
   const ClaimResult claimed = co_await claim_or_wait();
   const bool is_ours = op_->status == OpStatus::done && op_->verdict == Verdict::execute;
   if (!is_ours) {
@@ -161,7 +161,7 @@ WorkOutcome WorkCall::facts() const {
   return outcome;
 }
 
-// Renewals go on meanwhile: the store may be away for longer than the lease lasts.
+// Renewals continue meanwhile: the store may be down for longer than the lease.
 Task<void> WorkCall::finish(Op& op) {
   co_await engine_.claimant().end(op, request_.lease);
 }
@@ -211,7 +211,7 @@ Task<bool> WorkCall::fail(WorkOutcome& outcome) {
 }
 
 Task<bool> WorkCall::release(WorkOutcome& outcome) {
-  if (over_ == Over::released) co_return true;  // by now it may be somebody else's
+  if (over_ == Over::released) co_return true;  // another owner may have it by now
   Op op = op_of(Verb::release);
   co_await engine_.claimant().release(op);
   if (op.status == OpStatus::failed) {
