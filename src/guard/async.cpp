@@ -1,4 +1,4 @@
-// Calls that hold no thread: the steps of engine.cpp and claim.cpp as tasks on the guard's own loop.
+// Asynchronous calls: the steps of engine.cpp and claim.cpp as tasks on the guard's own loop.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration longest_async_wait = 24h;
 
-// What a callback throws is its own affair.
+// Exceptions of callbacks are ignored.
 template <class T>
 void tell(Then<T>& then, T result) {
   Thrown dropped;
@@ -46,7 +46,7 @@ Task<void> Engine::claim_on_loop([[maybe_unused]] std::shared_ptr<Engine> alive,
 
 Task<ClaimResult> Engine::claim_or_wait_on_loop(Claimant& claimant, Op& op, Duration wait, Executions::Entry& work,
                                                 const std::stop_token& stop) {
-  const SystemClock real_time;  // whatever clock the store goes by
+  const SystemClock real_time;  // independent of the store's clock
   const OwnerWaitPorts ports{.store = backing_->lanes(), .waiters = waiters_, .home = loop_, .clock = real_time};
   OwnerWait owner(ports, std::min(wait, longest_async_wait));
   StopPresence presence(stop);

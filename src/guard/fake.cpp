@@ -1,4 +1,4 @@
-// Guards for tests: a memory store that several of them share, a clock that stands still, and faults.
+// Guards for tests: a memory store that several of them share, a manual clock, and faults.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -37,7 +37,7 @@ Step step_of(store::Verb verb) {
     case store::Verb::forget: return Step::release;
     case store::Verb::lookup: return Step::look;
     case store::Verb::append:
-    case store::Verb::read: break;  // a guard streams nothing
+    case store::Verb::read: break;  // a guard does not stream
   }
   ONCE_ASSERT(false);
 }
@@ -50,7 +50,7 @@ struct World::State {
     unsigned times = 0;
   };
 
-  // What becomes of the next step of this kind.
+  // The fault of the next step of this kind, if any.
   std::optional<Fault> next(Step step) {
     const auto watching = [&] {
       const std::scoped_lock lock(mutex);
@@ -75,7 +75,7 @@ struct World::State {
 
 namespace {
 
-// One guard's way to the common store.
+// One guard's access to the common store.
 template <class State>
 class WayToStore final : public store::Store {
  public:
