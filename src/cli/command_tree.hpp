@@ -1,5 +1,5 @@
 // The commands and options behind --help. Completions, and the manual pages that tools/ writes for packages, are made
-// from the same definitions, so that a new command or option is in all of them.
+// from the same definitions, so a new command or option appears in all of them.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ std::string bash_completion(const CLI::App& app);
 std::string zsh_completion(const CLI::App& app);
 std::string fish_completion(const CLI::App& app);
 
-// The commands right below this one that --help shows, in its order.
+// The direct subcommands that --help shows, in its order.
 std::vector<const CLI::App*> shown_commands(const CLI::App& app);
-// Its options, without positional ones; --help is one of them.
+// Its options including --help, without positional ones.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app);
 std::vector<const CLI::Option*> positionals(const CLI::App& app);
 
-// Every command with the words that lead to it: "once", "once serve", "once journal verify".
+// Every command with its full path: "once", "once serve", "once journal verify".
 struct Place {
   std::string path;
   const CLI::App* command;
@@ -33,21 +33,21 @@ std::vector<Place> places(const CLI::App& app);
 
 // "-d", "--data"
 std::vector<std::string> spellings(const CLI::Option& option);
-// Whether it is followed by a value.
+// Whether a value follows the option.
 bool takes_value(const CLI::Option& option);
 bool repeats(const CLI::Option& option);
 
-// What may stand after an option, or for a positional.
+// What may follow an option, or be given for a positional.
 struct Value {
   enum class Kind : std::uint8_t { anything, word, file, folder, setting };
   Kind kind = Kind::anything;
   std::vector<std::string> words;
 };
 Value value_of(const CLI::Option& option);
-// How the URLs of stores begin.
+// The URL prefixes of all stores.
 std::vector<std::string> store_prefixes();
 
-// A setting that --set takes, with the words for its value if it is one of a few.
+// A setting for --set, with its possible words if it has a fixed set of values.
 struct NamedSetting {
   std::string name;
   std::vector<std::string> words;
@@ -56,7 +56,7 @@ std::vector<NamedSetting> settings_to_set();
 
 std::string joined(const std::vector<std::string>& words);
 
-// `text` with every @NAME@ replaced by what belongs to it.
+// Returns `text` with every @NAME@ replaced.
 using Parts = std::vector<std::pair<std::string_view, std::string>>;
 std::string filled(std::string_view text, const Parts& parts);
 

@@ -1,4 +1,4 @@
-// Completion in fish. A script that stands alone: nothing of Once runs while somebody types.
+// Completion in fish. The script is self-contained: it does not run Once while the user types.
 #include <iterator>
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ std::string fish_completion(const CLI::App& app) {
                      path, inner->get_name());
     }
   }
-  // A setting with its words, or only its name for a value that nobody can guess.
+  // A setting with its words, or only its name if its value is free.
   std::vector<std::string> settings;
   for (const NamedSetting& setting : settings_to_set()) {
     if (setting.words.empty()) settings.push_back(setting.name + "=");

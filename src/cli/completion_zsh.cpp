@@ -1,4 +1,4 @@
-// Completion in zsh, by its _arguments. A script that stands alone: nothing of Once runs while somebody types.
+// Completion in zsh, using _arguments. The script is self-contained: it does not run Once while the user types.
 #include <iterator>
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ else
 fi
 )";
 
-// A text between single quotes that also stands in brackets or before a colon of _arguments.
+// Escapes a text in single quotes that is also inside brackets or before a colon of _arguments.
 std::string described(std::string_view text) {
   std::string out;
   for (const char c : text) {

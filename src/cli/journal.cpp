@@ -42,7 +42,7 @@ void print_segment(const journal::SegmentReport& segment) {
   print(text);
 }
 
-// Damage that is not in a segment that could be read.
+// Prints damage outside the segments that could be read.
 void print_missing(const journal::Report& report) {
   for (const journal::Damage& damage : report.damage) {
     if (damage.offset == 0) print(fmt::format("{}: {}\n", damage.file, damage.what));

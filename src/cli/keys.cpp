@@ -1,4 +1,4 @@
-// once keys: what operators see of a running gateway's keys, and what they do to them.
+// once keys: shows operators the keys of a running gateway, and changes them.
 #include "cli/keys.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr const char* keys_exit_codes =
 constexpr std::array<std::string_view, 7> states = {"started",   "succeeded", "failed",   "unknown",
                                                     "tombstone", "lapsed",    "unsettled"};
 
-// Without a name in the help, as CLI's own checks have.
+// Shows no range in the help, unlike CLI's own checks.
 void expect_number(CLI::Option& option, std::uint64_t least, std::uint64_t most) {
   option.type_name("N")->check([least, most](const std::string& text) {
     const auto number = parse_number(text);

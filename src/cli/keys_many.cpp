@@ -1,5 +1,5 @@
-// once keys release, resolve and forget with filters: the keys that fit are looked at and shown, and after a yes they
-// are changed batch by batch, each only if it is still what was shown.
+// once keys release, resolve and forget with filters: reads and shows the matching keys; after confirmation they are
+// changed in batches, each only if it is unchanged since.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace once::cli {
 
 namespace {
 
-// As the admin interface takes them.
+// The admin interface's limit.
 constexpr std::size_t batch_size = 100;
 constexpr std::size_t most_shown = 20;
-// Who does not sit at a terminal reads a log.
+// Without a terminal, progress is logged.
 constexpr std::size_t said_every = 1000;
 
 struct Chosen {
@@ -27,7 +27,7 @@ struct Chosen {
   std::string version;
 };
 
-// What the batches came to.
+// The results of the batches.
 struct Tally {
   std::map<std::string, std::size_t> by_result;
   std::string json;  // of every key
@@ -56,7 +56,7 @@ std::string counted(std::size_t count) {
   return fmt::format("{} {}", count, count == 1 ? "key" : "keys");
 }
 
-// Only these can be resolved and released.
+// Only these states can be resolved or released.
 bool can_fit(std::string_view action, const std::string& state) {
   return action == "forget" || state.empty() || state == "unknown" || state == "lapsed" || state == "unsettled";
 }
@@ -70,7 +70,7 @@ void show_chosen(const std::vector<JsonTree>& first, const std::map<std::string,
   print(fmt::format("{}: {}\n", counted(count), parts));
 }
 
-// Of each key of a batch; those that were not tried go back to the front. False: no use in going on.
+// Counts the results of a batch; keys that were not tried return to the front. False: stop.
 bool take_results(const JsonTree& answer, const std::map<std::string, std::string>& versions, std::deque<Chosen>& queue,
                   Tally& tally) {
   std::map<std::string, std::pair<std::string, std::string>> told;  // result and detail, by id
@@ -127,7 +127,7 @@ std::string batch_json(const std::vector<Chosen>& batch, const std::string& memb
   return body + "]}";
 }
 
-// Whoever does not answer may have done it.
+// Without an answer it may have been done.
 std::string_view result_without_answer(const AdminAnswer& answer) {
   return answer.status == 0 && !answer.usage ? "unknown" : "failed";
 }

@@ -44,7 +44,7 @@ int sweep(const ServeOptions& options) {
     return 2;
   }
   const StoreType* const type = find_store(config->store);
-  // Tables keep what has expired until it is removed. The other stores remove it by themselves.
+  // Only tables keep expired records until they are removed. The other stores do that themselves.
   if (type == nullptr || type->schema == nullptr) {
     print_error(
         fmt::format("{} needs no sweeping: it removes expired records itself", without_password(config->store)));

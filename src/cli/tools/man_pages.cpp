@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view exit_codes_mark = "Exit codes: ";
 
-// Text as it is, whatever it holds: no macro at the beginning of a line, no hyphen that becomes another sign.
+// Escapes text for roff: no macro at the start of a line, and hyphens stay hyphens.
 std::string escaped(std::string_view text) {
   std::string out;
   bool at_line_start = true;
@@ -45,7 +45,7 @@ std::string title(std::string_view name, int section, std::string_view date) {
   return fmt::format(".TH {} {} \"{}\" \"once {}\" \"Once\"\n", upper(escaped(name)), section, date, ONCE_VERSION);
 }
 
-// "once journal verify" for the command as it is typed.
+// The full command as typed: "once journal verify".
 std::string typed(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent == nullptr ? command.get_name() : typed(*parent) + " " + command.get_name();
@@ -91,7 +91,7 @@ void add_options(std::string& out, const CLI::App& command) {
   }
 }
 
-// "0 well, 1 not": a paragraph; a line for each: a list as it is.
+// A text such as "0 well, 1 not" becomes a paragraph; text with one line per code becomes a list.
 void add_exit_codes(std::string& out, std::string_view text) {
   out += ".SH EXIT STATUS\n";
   if (!text.contains('\n')) {
@@ -103,7 +103,7 @@ void add_exit_codes(std::string& out, std::string_view text) {
   out += ".fi\n";
 }
 
-// A command below a command: on the same page, as it has no manual of its own.
+// Nested commands are described on the same page, because they have none of their own.
 void add_inner_commands(std::string& out, const CLI::App& command) {
   for (const CLI::App* inner : shown_commands(command)) {
     fmt::format_to(std::back_inserter(out), ".SS {}\n{}.\n.PP\n{}", escaped(typed(*inner)),

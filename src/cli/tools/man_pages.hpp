@@ -1,4 +1,4 @@
-// The manual in the language of man(7), made from the definitions of the commands and of the settings.
+// Manual pages in man(7) format, made from the definitions of commands and settings.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 namespace once::cli {
 
 struct Page {
-  std::string name;  // of the file: once-serve.1
+  std::string name;  // the file's name: once-serve.1
   std::string text;
 };
 
-// once(1), a page for each command, and once.yaml(5). `date` is written as it is, in every foot.
+// once(1), one page per command, and once.yaml(5). `date` is printed unchanged in every footer.
 std::vector<Page> manual(const CLI::App& app, std::string_view date);
 
 }  // namespace once::cli

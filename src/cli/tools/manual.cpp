@@ -1,4 +1,4 @@
-// once_manual: writes the manual pages that packages install. Part of the build, not of what is installed.
+// once_manual: writes the manual pages that packages install. A build tool, not installed itself.
 #include <exception>
 #include <filesystem>
 #include <fstream>
