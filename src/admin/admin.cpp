@@ -25,8 +25,8 @@ ServiceResponse problem_response(ProblemKind kind, std::string detail) {
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
 }
 
-// Once-Admin tells commands that they reached the admin interface, and not the address for clients. The rest is for
-// browsers: only our own files, no frames, no guessing of types; data is not cached.
+// Once-Admin tells commands that they reached the admin interface and not the listener for clients. The other fields
+// are for browsers: only our own files, no frames, no guessing of types; data is not cached.
 constexpr std::string_view common_fields =
     "Once-Admin: 1\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n"
@@ -39,7 +39,7 @@ constexpr std::string_view asked_for_again = "Cache-Control: no-cache\r\n";
 constexpr Duration readiness_age = std::chrono::seconds(1);
 constexpr Duration readiness_look = std::chrono::milliseconds(5);
 
-// What anybody may send: a login.
+// The largest body without authorisation: a login.
 constexpr std::size_t open_body = 4096;
 
 ServiceResponse json_response(std::string body) {
@@ -56,7 +56,7 @@ ServiceResponse text(int status, std::string body) {
   return {.status = status, .body = std::move(body)};
 }
 
-// co_await: until the reload is done or refused.
+// co_await: resumes when the reload is done or refused.
 struct Reload : ReloadRequest {
   Reload(ReloadPort& the_port, Executor& the_home, ReloadKind the_kind)
       : ReloadRequest(the_home, the_kind), port(the_port) {}
@@ -107,8 +107,7 @@ Result<void> Admin::start(const std::vector<int>& inherited) {
   return {};
 }
 
-// A socket that came with the process may listen elsewhere than the configuration says, and somebody may be waiting in
-// it already.
+// An inherited socket may listen on another address than the configured one, and connections may already wait in it.
 Result<void> Admin::begin_at(std::string_view address) {
   if (!access_.needs_token() && !is_loopback(address)) {
     return std::unexpected(
@@ -145,7 +144,7 @@ Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
   co_return with_common_fields(std::move(response), request.head.path);
 }
 
-// Of a request that was admitted.
+// Answers a request that was admitted.
 Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
   if (const PageFile* page = page_file(request.head.path)) {
     static constexpr Route pages{
@@ -222,11 +221,11 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
       .status = refused.status, .content_type = "application/problem+json", .body = to_json(refused)};
 }
 
-// Ready: not draining, and every check of readyz.checks passes. Anybody may ask, so the answer has no details, is
-// shared by everybody who asks within a second, and does not wait for a store that hangs longer than the probe does.
+// Ready: not draining, and every check of readyz.checks passes. Public, so the answer has no details, is cached for a
+// second, and does not wait for a store that hangs longer than the probe.
 Task<ServiceResponse> Admin::readyz(const ServiceRequest& /*request*/) {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
-  // New connections wait in the socket, for the successor or for this process, and that not for long.
+  // During a handover new connections wait in the socket for the successor or for this process, but not for long.
   const Exclusive* const exclusive = sources_.store.store().exclusive();
   if (exclusive != nullptr && exclusive->handed_over()) co_return text(200, "handing over\n");
   const std::string_view wrong = readiness_.wrong(monotonic_now());

@@ -9,7 +9,7 @@ namespace once::admin {
 
 namespace {
 
-// What happened within this time is taken to be still so. docs/configuration.md names it.
+// An event counts as current for this long. docs/configuration.md states it.
 constexpr std::chrono::seconds recently{5};
 
 std::uint64_t refused_as_full(const Gateway& gateway) {
@@ -30,8 +30,8 @@ void Readiness::look(Instant now) {
   refused_ = refused;
 }
 
-// By whether requests may be sent there, not by whether they got there: a server without health checks would stay down
-// for ever if it were shown as down until a request reaches it, and none comes while this gateway is not ready.
+// Judged by whether requests may be sent there. If a server without health checks counted as down until a request
+// succeeds, it would stay down for ever, because no requests come while this gateway is not ready.
 bool Readiness::any_upstream_up(Instant now) const {
   const auto generation = sources_.gateway.generation();
   const Upstreams& upstreams = *generation->upstreams;

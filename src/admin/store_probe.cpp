@@ -5,7 +5,7 @@
 namespace once::admin {
 
 Task<void> StoreProbe::question(ThreadLanes& lanes, std::shared_ptr<Answer> answer) {
-  Op probe;  // a look-up of an id that nobody has
+  Op probe;  // a lookup of an id that is never used
   co_await lanes.run(probe, answer->home);
   answer->error = probe.error;
   answer->said.store(probe.status == OpStatus::failed ? Said::down : Said::up, std::memory_order_relaxed);
