@@ -8,7 +8,7 @@
 // waits for an owner as the route says if (begun.reply) return send(*begun.reply);           // replay, conflict,
 // mismatch, problem if (!begun.claim) return send(handle(request));       // no key: not protected Response made =
 // handle(request, *begun.claim);        // attempt, fence, and the token that once_finish takes return
-// send(gate->finish(*begun.claim, made));        // recorded first, then told
+// send(gate->finish(*begun.claim, made));        // recorded first, then sent
 #pragma once
 
 #include <chrono>

@@ -83,8 +83,8 @@ Running::Ended Running::go_on_handing_over() {
                                                    : "it took longer than timeouts.handover");
 }
 
-// A client that keeps its connection busy sends its next request within the grace period and is told there that it is
-// the last one. Closing the idle connection at once could collide with that request.
+// A client that keeps its connection busy sends its next request within the grace period, and the response announces
+// the close. Closing the idle connection at once could collide with that request.
 void Running::pause() {
   begin(Handover::emptying);
   // A slow request body must not use up the time in which the store must become free.

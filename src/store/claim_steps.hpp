@@ -3,7 +3,7 @@
 // - A claim whose answer was lost is sent again with the same nonce: it is the same claim.
 // - Lanes and drivers resend within one call, and answers can be late. So the lease of a claim may have ended by the
 //   time it is granted. It is renewed before any work is done under it.
-// - A claim without an answer may exist, or may reach the store later. Nobody owns it, so it is released.
+// - A claim without an answer may exist, or may reach the store later. It has no owner, so it is released.
 // - Another request of this process may get a newer claim for work that is already running (executions.hpp). The work
 //   then renews and records under that claim.
 #pragma once

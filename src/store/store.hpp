@@ -3,17 +3,19 @@
 // a lane (lane.hpp) and await it. tests/store/contract.hpp is the suite that every store passes.
 //
 // What every store promises:
-// - Durable before told: when execute() returns, what an op reports as done survives what traits() says it survives.
+// - Durable before reported: when execute() returns, what an op reports as done survives what traits() says it
+// survives.
 // - Every write except the first carries the nonce. A write with another nonce than the record's changes nothing and
 //   answers `lost`. So does every write except forget to an expired record. An expired record that is still remembered
 //   is reported as a tombstone (age() in core/decision.hpp); a forgotten one as no record.
 // - Operators' writes follow the same rule: they carry the nonce and state of the record that the operator saw, and
-//   change nothing while its owner is at work. So exactly one wins among an operator, a client that takes over and an
+//   change nothing while it has a running owner. So exactly one wins among an operator, a client that takes over and an
 //   owner that comes back.
 // - Every verb may be repeated after a lost or indeterminate answer: a claim with the same nonce is the same claim
 // (same
 //   attempt, fence and lease), a repeated finish is done, a repeated release, forget or resolve is lost.
-// - A copy of a claim that arrives late changes nothing, because nobody would own it: one that arrives after the claim
+// - A copy of a claim that arrives late changes nothing, because it would have no owner: one that arrives after the
+// claim
 //   has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the store's
 //   clock. Shared stores remember a released first claim for a minute.
 // - Chunks belong to the claim that appended them. They are read while its record still has its nonce and is started,
@@ -50,7 +52,7 @@ enum class Verb : std::uint8_t {
   renew,    // the owner is still executing: extends the lease, even one that lapsed, if there was no takeover
   finish,   // the owner records the end: succeeded, failed or unknown; after unknown, it may record a later result
   release,  // the owner undoes the claim: nothing reached the backend
-  forget,   // an operator deletes the record, unless its owner is at work
+  forget,   // an operator deletes the record, unless it has a running owner
   resolve,  // an operator records an unknown or abandoned operation as succeeded or failed
   lookup,   // read only
   append,   // the owner adds the next chunk of a response that is still streaming
@@ -184,9 +186,9 @@ class Store {
   virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
   // Thread-safe. Answers the op if that needs neither a wait nor a change; false: call execute().
   virtual bool answer_at_once(Op& /*op*/) { return false; }
-  // Notifications that another gateway has ended, or appended to, what a request of this process waits for (Waits):
-  // `told` is called on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A
-  // store that is not shared never notifies.
+  // `told` is called when another gateway ends, or appends to, an operation that a request of this process waits for
+  // (Waits): on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A store
+  // that is not shared never notifies.
   virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
   // A store that evicts reports it: `told` is called on any thread, and must not call the store. Call this once, before
   // the first batch.

@@ -302,7 +302,7 @@ void PassThrough::watch_client() {
 }
 
 // A half-closed client is served to the end, unless its response has none. While queued it is assumed to have left:
-// most have, and the others are told to retry.
+// most have, and the reply asks the others to retry.
 void PassThrough::peer_moved(Socket::Peer what) {
   if (looking_ && what != Socket::Peer::bytes) request_->backend.group().give_up(turn_);
   const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);

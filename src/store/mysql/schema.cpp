@@ -34,7 +34,7 @@ constexpr std::string_view plain_heading =
     R"sql(-- The schema of Once without stored procedures, for an empty database in TiDB, Vitess or a service that forbids
 -- them. `once schema mysql --apply 'mysql://…?procedures=off'` also brings an older one up to date.
 --
--- Who needs what, beside the one who runs this (CREATE, CREATE VIEW):
+-- Privileges, besides those of the user who runs this (CREATE, CREATE VIEW):
 --   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway; the same for once_chunks
 --               GRANT SELECT ON once_schema TO gateway;
 SET NAMES utf8mb4;

@@ -77,7 +77,7 @@ std::uint16_t slot_of(std::string_view prefix, const OperationId& id) {
 std::optional<Layout> read_layout(const redisReply& reply, const StoreHost& asked) {
   if (!is_array(reply) || reply.elements == 0) return std::nullopt;
   Layout layout;
-  layout.owners.assign(slot_count, nobody);
+  layout.owners.assign(slot_count, no_owner);
   for (std::size_t i = 0; i < reply.elements; ++i) {
     const redisReply& range = *reply.element[i];
     if (!is_array(range) || range.elements < 3) return std::nullopt;

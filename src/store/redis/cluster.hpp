@@ -15,7 +15,7 @@
 namespace once::redis {
 
 inline constexpr std::size_t slot_count = 16'384;
-inline constexpr std::uint16_t nobody = 0xffff;
+inline constexpr std::uint16_t no_owner = 0xffff;
 
 // Hashes only the part in braces, if there is one, as Redis does.
 std::uint16_t slot_of(std::string_view key);
@@ -29,7 +29,7 @@ std::uint16_t slot_of(std::string_view prefix, const OperationId& id);
 // The servers, and which of them has which slot.
 struct Layout {
   std::vector<StoreHost> nodes;
-  std::vector<std::uint16_t> owners;  // by slot, an index of nodes or `nobody`; empty: the first node has all slots
+  std::vector<std::uint16_t> owners;  // by slot, an index of nodes or `no_owner`; empty: the first node has all slots
 };
 
 // Parses the answer to CLUSTER SLOTS. nullopt if it is invalid, or has no slots.

@@ -26,7 +26,7 @@ struct Map {
   // The node of this slot; null: no node has it.
   std::shared_ptr<Node> owner_of(std::uint16_t slot) const {
     if (owners.empty()) return nodes.front();
-    return owners[slot] == nobody ? nullptr : nodes[owners[slot]];
+    return owners[slot] == no_owner ? nullptr : nodes[owners[slot]];
   }
 };
 
