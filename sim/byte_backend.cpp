@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "sim/byte_marks.hpp"
 
 namespace once::sim {
@@ -377,7 +377,7 @@ void ByteBackend::check_at_work(const Connection& connection) {
   }));
   if (count <= most) return;
   history_.violated(
-      fmt::format("{} has {} requests at work, {} are allowed", token_of(connection.caller), count, most));
+      fmt::format("{} has {} requests in progress, {} are allowed", token_of(connection.caller), count, most));
 }
 
 ByteBackend::Received ByteBackend::gateway_received(std::uint64_t link, std::string_view bytes) {
@@ -400,7 +400,7 @@ void ByteBackend::received_head(Connection& connection, const Message& response)
   if (streams_.is_recorded_stream(response)) return;
   const bool large = response.framing == Message::Framing::length && response.length > setup_.bytes.max_body;
   const bool no_room = setup_.bytes.memory_is_short() && (response.framing != Message::Framing::length ||
-                                                          response.length > ToldOutcomes::largest_uncounted);
+                                                          response.length > SharedOutcomes::largest_uncounted);
   if (large || no_room) told(connection, response.status);
 }
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "sim/byte_marks.hpp"
 
 namespace once::sim {
@@ -444,7 +444,7 @@ std::size_t ByteClients::held_for_readers() const {
   for (const Connection& connection : connections_) {
     if (connection.sent_over || !connection.sent.in_body()) continue;
     const Message& response = connection.sent.message();
-    if (response.framing != Message::Framing::length || response.length <= ToldOutcomes::largest_uncounted) continue;
+    if (response.framing != Message::Framing::length || response.length <= SharedOutcomes::largest_uncounted) continue;
     if (response.length > parts_.setup.bytes.max_body) continue;  // not kept: it is relayed
     const std::string status = response.field("Idempotency-Status");
     if (status != "executed" && status != "replayed") continue;

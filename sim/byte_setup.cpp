@@ -171,7 +171,7 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   if (draw.one_in(3)) setup.shadows = static_cast<unsigned>(draw.between(10, 60));
   if (draw.one_in(4)) setup.service_strangers = static_cast<unsigned>(draw.between(5, 40));
   draw_servers(draw, setup);
-  // Health checks are best tested with little else going on.
+  // Health checks are best tested without much other traffic.
   if (!setup.checks_health() || !setup.reaches_servers()) setup.streams = draw_stream_setup(seed);
   if (setup.streams.any()) setup.streams.stops = draw_stops(seed);
   if (setup.streams.any()) setup.streams.losses = draw_losses(seed);

@@ -191,7 +191,7 @@ void History::check_gone(Key& key, const Op& op) {
   };
   if (may_be(key.now)) return shown_as_tombstone(key);
   if (std::ranges::any_of(key.perhaps, may_be)) return;
-  violated(fmt::format("key {}: claim {} was told that the key has expired, but it is {}", name(op.id),
+  violated(fmt::format("key {}: claim {} was answered that the key has expired, but it is {}", name(op.id),
                        short_hex(op.nonce), to_text(key.now)));
 }
 
@@ -199,7 +199,7 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
   const Fact& held = key.now;
   const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
   if (live_owners_are_left_alone_ && at_backend_.contains(began_under(held.nonce))) {
-    violated(who + " was given while the owner is at work and can reach the store");
+    violated(who + " was granted while the owner is running and can reach the store");
   }
   if (held.nonce == op.nonce || held.nonce == released_nonce(op.nonce)) {
     violated(who + " arrived late, when it had ended, and was given anew");
@@ -270,7 +270,7 @@ void History::wrote(Key& key, const Op& op) {
       execution != executions_.end() && (execution->told || execution->committed || execution->recorded_failure);
   const bool stop = is_stop(op) && asked_to_stop_.contains(op.id);
   if (op.verb == Verb::finish && op.final_state != State::unknown && !told && !stop) {
-    violated(fmt::format("key {}: {} recorded an outcome that nobody told it", name(op.id), short_hex(op.nonce)));
+    violated(fmt::format("key {}: {} recorded an outcome that no request produced", name(op.id), short_hex(op.nonce)));
   }
   if (op.verb == Verb::release && execution != executions_.end()) {
     if (!told) {
@@ -293,10 +293,10 @@ void History::is_recorded(Key& key) {
   ends_as(key, key.now.stopped ? End::stopped : End::ended);
   if (key.now.stopped) is_stopped(key.now);
   if (key.now.resolved_by) {
-    Errand& errand = errands_[*key.now.resolved_by];
-    errand.done = true;
-    errand.fingerprint = key.now.fingerprint;
-    errand.recorded = key.generation;
+    OperatorDecision& decision = decisions_[*key.now.resolved_by];
+    decision.done = true;
+    decision.fingerprint = key.now.fingerprint;
+    decision.recorded = key.generation;
   }
   // If an operator resolved the key without a response, the owner may still send its own.
   if (!key.now.resolved_by || !key.now.outcome) recorded_[began_under(key.now.nonce)] = key.generation;
@@ -372,7 +372,7 @@ void History::store_emptied() {
     key = {.generation = generation, .ends = std::move(key.ends)};
     ends_as(key, End::open);
   }
-  for (Errand& errand : errands_) errand.lost = errand.lost || errand.done;
+  for (OperatorDecision& decision : decisions_) decision.lost = decision.lost || decision.done;
 }
 
 void History::acknowledged(const OperationId& id) {
@@ -409,7 +409,7 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
   }
   if (!nothing_lost) {
     ++key.generation;
-    for (Errand& errand : errands_) errand.lost = errand.lost || (errand.done && errand.id == id);
+    for (OperatorDecision& decision : decisions_) decision.lost = decision.lost || (decision.done && decision.id == id);
     if (!key.safe.now.stopped) stopped_.erase(began_under(key.now.nonce));
     key.now = key.safe.now;
     key.before = key.safe.before;

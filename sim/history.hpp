@@ -37,7 +37,7 @@ std::optional<Asked> parse_request(std::string_view authorization, std::string_v
 inline constexpr std::string_view committed_mark = " committed";
 
 // The body of the response that an operator sets for a key.
-std::string resolved_body(unsigned errand);
+std::string resolved_body(unsigned decision);
 
 inline std::string short_hex(const Nonce& nonce) {
   return to_hex(nonce).substr(0, 8);
@@ -150,8 +150,8 @@ class History {
   // An operator decides on a key as it was seen. Returns the number of the action.
   unsigned sets_out(const KeyInfo& seen);
   // The op is about to be sent to the store, and must only change what was seen. Marks the operation.
-  void sends(unsigned errand, Op& op);
-  void told(unsigned errand, Effect effect);
+  void sends(unsigned decision, Op& op);
+  void told(unsigned decision, Effect effect);
 
   void answered(const Answer& answer);
   // The last answer that a client got after all faults had ended.
@@ -219,7 +219,7 @@ class History {
     bool recorded_failure = false;
   };
   // An operator's action on a key.
-  struct Errand {
+  struct OperatorDecision {
     OperationId id{};
     Nonce nonce{};
     State seen{};
@@ -232,7 +232,7 @@ class History {
     Fingerprint fingerprint{};           // of the key's request
     std::optional<unsigned> recorded{};  // the generation in which its response was recorded
 
-    bool wants_the_same(const Errand& other) const {
+    bool wants_the_same(const OperatorDecision& other) const {
       const bool same = id == other.id && nonce == other.nonce && seen == other.seen && verb == other.verb;
       return same && final_state == other.final_state && !outcome && !other.outcome;
     }
@@ -265,7 +265,7 @@ class History {
   bool is_stop(const Op& op) const;
   // The claim under which its execution was sent.
   const Nonce& began_under(const Nonce& nonce) const;
-  void check_resolved(const Answer& answer, unsigned errand);
+  void check_resolved(const Answer& answer, unsigned decision);
   void never_told_otherwise(const Answer& answer, unsigned generation);
   void told_loss(const Op& op, const Executor& process);
   Fact after_claim(const Op& op) const;
@@ -295,12 +295,12 @@ class History {
   bool live_owners_are_left_alone_ = false;
   bool clocks_are_steady_ = false;
   std::map<Nonce, unsigned> recorded_;  // outcomes acknowledged by the store, with their generation
-  std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation
-  std::map<Nonce, std::size_t> told_chunks_;                      // acknowledged chunks of each claim
+  std::map<std::pair<OperationId, unsigned>, std::string> first_answers_;  // by generation
+  std::map<Nonce, std::size_t> told_chunks_;                               // acknowledged chunks of each claim
   std::map<Nonce, std::size_t> durable_;  // bytes of bodies in chunks, by the claim that was sent
   std::set<OperationId> asked_to_stop_;
   std::map<Nonce, Stopped> stopped_;  // by the claim that was sent
-  std::vector<Errand> errands_;
+  std::vector<OperatorDecision> decisions_;
   std::set<Nonce> made_;  // granted claims
   std::set<Nonce> told_failed_;
   std::optional<Duration> lag_;

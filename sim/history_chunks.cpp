@@ -120,7 +120,7 @@ void History::told_chunks(const Op& op) {
   most = std::max(most, there);
   const Fact& safe = keys_[op.id].safe.now;
   if (!only_acknowledged_counts_ || !safe.has_chunks() || safe.nonce != nonce || there <= safe.chunks.size()) return;
-  violated(fmt::format("key {}: {} chunks of {} were told before the replica had them", name(op.id), there,
+  violated(fmt::format("key {}: {} chunks of {} were reported before the replica had them", name(op.id), there,
                        short_hex(nonce)));
 }
 
@@ -130,7 +130,7 @@ void History::check_chunks_after_failover(const OperationId& id, const Fact& hel
   const auto told = told_chunks_.find(held.nonce);
   // For a claim that expired and arrived again, they may be missing.
   if (told == told_chunks_.end() || told->second <= std::max(held.chunks.size(), held.earlier.size())) return;
-  violated(fmt::format("key {}: {} chunks of {} were told, and {} are left after the failover", name(id), told->second,
+  violated(fmt::format("key {}: {} chunks of {} were reported, and {} are left after the failover", name(id), told->second,
                        short_hex(held.nonce), held.chunks.size()));
 }
 

@@ -52,7 +52,7 @@ void History::told_stop(const OperationId& id, Time asked_at, bool stopped) {
   // Its chunks are deleted once it has expired, even if the clock was set back since.
   const bool may_be_gone = held.expires_at <= latest_;
   if (was || forgot || may_be_gone) return;
-  violated(fmt::format("key {}: a caller was told that its response {}, but it is {}", name(id),
+  violated(fmt::format("key {}: a caller was answered that its response {}, but it is {}", name(id),
                        stopped ? "is stopped" : "had ended", to_text(held)));
 }
 

@@ -140,7 +140,7 @@ void MessageReader::request_line() {
 }
 
 void MessageReader::status_line() {
-  if (expected_.empty()) return wrong("a response that nobody asked for: " + line_);
+  if (expected_.empty()) return wrong("a response without a request: " + line_);
   const bool fits = line_.size() >= 13 && line_.starts_with("HTTP/1.1 ") && line_[12] == ' ';
   if (!fits || !is_number(line_.substr(9, 3)) || line_[9] < '1' || line_[9] > '5') {
     return wrong("a status line that is none: " + line_);

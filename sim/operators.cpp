@@ -15,13 +15,13 @@ constexpr Duration usual_audit = std::chrono::seconds(6);
 constexpr Duration longest_audit = std::chrono::seconds(40);
 
 // The request that `once keys` would send.
-std::string request_of(const KeyInfo& seen, const Deed& deed, unsigned errand) {
-  std::string text = fmt::format(R"({{"version":"{}","by":"operator {}","reason":"drawn")", version_of(seen), errand);
-  if (deed.action == Action::resolve) {
-    const bool succeeded = deed.state == State::succeeded;
+std::string request_of(const KeyInfo& seen, const OperatorAction& action, unsigned decision) {
+  std::string text = fmt::format(R"({{"version":"{}","by":"operator {}","reason":"drawn")", version_of(seen), decision);
+  if (action.action == Action::resolve) {
+    const bool succeeded = action.state == State::succeeded;
     text += fmt::format(R"(,"state":"{}")", succeeded ? "succeeded" : "failed");
-    if (succeeded && deed.has_response) {
-      text += fmt::format(R"(,"response":{{"status":201,"body":"{}"}})", resolved_body(errand));
+    if (succeeded && action.has_response) {
+      text += fmt::format(R"(,"response":{{"status":201,"body":"{}"}})", resolved_body(decision));
     }
   }
   return text + "}";
@@ -38,7 +38,7 @@ std::string_view name_of(Effect effect) {
 
 }  // namespace
 
-Deed draw_deed(Draw& draw) {
+OperatorAction draw_action(Draw& draw) {
   return {.action = draw.one_of({Action::release, Action::resolve, Action::resolve, Action::forget}),
           .state = draw.one_in(3) ? State::failed : State::succeeded,
           .has_response = !draw.one_in(6)};
@@ -62,16 +62,16 @@ std::vector<KeyInfo> Operators::list() {
   return keys;
 }
 
-void Operators::act(const KeyInfo& seen, const Deed& deed) {
-  visits_.push_back({.errand = ports_.history.sets_out(seen), .action = deed.action});
+void Operators::act(const KeyInfo& seen, const OperatorAction& action) {
+  visits_.push_back({.decision = ports_.history.sets_out(seen), .action = action.action});
   Visit& visit = visits_.back();
-  visit.request = request_of(seen, deed, visit.errand);
+  visit.request = request_of(seen, action, visit.decision);
   visit.key.id = seen.id;
   spawn(run(visit));
 }
 
 void Operators::note(const Visit& visit, std::string_view what) {
-  ports_.world.note(fmt::format("operator {}: {} key {}: {}", visit.errand, admin::name_of(visit.action),
+  ports_.world.note(fmt::format("operator {}: {} key {}: {}", visit.decision, admin::name_of(visit.action),
                                 to_hex(visit.key.id).substr(0, 8), what));
 }
 
@@ -94,11 +94,11 @@ Task<void> Operators::run(Visit& visit) {
   const Duration most = ports_.world.draw.one_in(3) ? longest_audit : usual_audit;
   const Duration audit = ports_.world.draw.below(most);
   co_await sleep_for(ports_.home, audit);
-  ports_.history.sends(visit.errand, op);
+  ports_.history.sends(visit.decision, op);
   const Effect effect = co_await carry_out(op, visit.key, ports_.lanes, ports_.waiters, ports_.home);
   if (cut_off_) co_return;
   note(visit, name_of(effect));
-  ports_.history.told(visit.errand, effect);
+  ports_.history.told(visit.decision, effect);
 }
 
 }  // namespace once::sim

@@ -86,7 +86,7 @@ class SimGateway final : private http::FaultListener {
 
   void connection_fault(const http::ConnectionFault& fault) override;
   // A loop and what it needs to run rounds.
-  struct Driven {
+  struct RunningLoop {
     http::Loop* loop;
     SimPoller* poller;
     std::unique_ptr<LoopDriver> driver;
@@ -111,8 +111,8 @@ class SimGateway final : private http::FaultListener {
   std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
   std::unique_ptr<std::latch> adopted_;                   // for the newest; null: it is the first
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<SimService> service_;  // null: none
-  std::vector<Driven> driven_;           // those of workers, health checks and the service
+  std::unique_ptr<SimService> service_;     // null: none
+  std::vector<RunningLoop> running_loops_;  // those of workers, health checks and the service
   std::function<void()> look_;
   World& world_;
   bool draining_ = false;

@@ -337,7 +337,7 @@ void Simulation::visit() {
     world_.after(draw.between(0ms, 8s), [this, key] {
       GatewayProcess* at = any_alive();
       if (healed_ || at == nullptr) return;
-      at->operators().act(key, draw_deed(world_.draw));
+      at->operators().act(key, draw_action(world_.draw));
     });
   }
 }

@@ -149,7 +149,7 @@ void StreamBook::sent_end(const Message& response) {
   }
   const auto execution = static_cast<unsigned>(*number_in(response, execution_field));
   if (!history_.has_recorded(execution)) wrong(response, "its response ends in order before it is recorded");
-  if (response.field("Idempotency-Status") == "unknown") wrong(response, "ends in order, and was told as unknown");
+  if (response.field("Idempotency-Status") == "unknown") wrong(response, "ends in order, and was sent as unknown");
   if (history_.stopped(execution)) wrong(response, "its response ends in order, and it was stopped");
 }
 
@@ -159,7 +159,7 @@ void StreamBook::check_stopped(const Stream& stream, const Message& response) {
   ++stopped_replays_;
   const auto stopped = history_.stopped(static_cast<unsigned>(*number_in(response, execution_field)));
   if (may_be_lost()) return;
-  if (!stopped || !stopped->bytes) return wrong(response, "is told as stopped, and is not recorded like that");
+  if (!stopped || !stopped->bytes) return wrong(response, "is marked as stopped, and is not recorded like that");
   const std::size_t end = std::max(*stopped->bytes, offset_of(response));
   if (upto(response) != end) {
     wrong(response, fmt::format("ends after {} bytes, and was stopped after {}", upto(response), *stopped->bytes));

@@ -121,7 +121,7 @@ Result<void> Admin::begin_at(std::string_view address) {
 void Admin::sample() {
   stats_->sample(monotonic_now());
   readiness_.look(monotonic_now());
-  sources_.log.tell_left_out();
+  sources_.log.report_left_out();
   thread_.loop().arm(sampler_, History::interval);
 }
 
@@ -229,17 +229,17 @@ Task<ServiceResponse> Admin::readyz(const ServiceRequest& /*request*/) {
   const Exclusive* const exclusive = sources_.store.store().exclusive();
   if (exclusive != nullptr && exclusive->handed_over()) co_return text(200, "handing over\n");
   const std::string_view wrong = readiness_.wrong(monotonic_now());
-  tell_of_checks(wrong);
+  log_checks(wrong);
   if (!wrong.empty()) co_return text(503, std::string(wrong) + "\n");
   if (!readiness_.asks_store()) co_return text(200, "ready\n");
   store_probe_.ask(monotonic_now(), readiness_age);
   while (store_probe_.undecided(monotonic_now())) co_await sleep_for(thread_.loop(), readiness_look);
   const StoreProbe::Said said = store_probe_.said(monotonic_now());
-  tell_of_store(said);
+  log_store_state(said);
   co_return said == StoreProbe::Said::up ? text(200, "ready\n") : text(503, "store down\n");
 }
 
-void Admin::tell_of_checks(std::string_view wrong) {
+void Admin::log_checks(std::string_view wrong) {
   if (wrong == wrong_) return;
   wrong_ = wrong;
   if (wrong.empty()) {
@@ -249,8 +249,8 @@ void Admin::tell_of_checks(std::string_view wrong) {
   }
 }
 
-void Admin::tell_of_store(StoreProbe::Said said) {
-  const StoreProbe::Said before = std::exchange(told_, said);
+void Admin::log_store_state(StoreProbe::Said said) {
+  const StoreProbe::Said before = std::exchange(reported_, said);
   if (said == before) return;
   if (said == StoreProbe::Said::up && before == StoreProbe::Said::down)
     sources_.log.info("ready again, the store answers", {});

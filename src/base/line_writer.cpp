@@ -92,7 +92,7 @@ void LineWriter::run() {
     for (const Batch& batch : batches) write(batch);
     give_back(batches);
   }
-  tell_left_out("the process ended");
+  report_left_out("the process ended");
 }
 
 bool LineWriter::wait_for_batches(std::vector<Batch>& batches) {
@@ -124,8 +124,8 @@ void LineWriter::write(const Batch& batch) {
   const int error = write_all(batch.lines);
   if (error != 0) left_out_.fetch_add(batch.count, std::memory_order_relaxed);
   const bool due = monotonic_now() - told_at_ >= tell_every;
-  if (error != 0 && due) tell_left_out(std::generic_category().message(error));
-  if (error == 0 && due) tell_left_out("more came than could be written");
+  if (error != 0 && due) report_left_out(std::generic_category().message(error));
+  if (error == 0 && due) report_left_out("more came than could be written");
 }
 
 int LineWriter::write_all(std::string_view lines) {
@@ -167,11 +167,11 @@ LineWriter::Ready LineWriter::wait_until_ready() {
       if (next_.number >= 0) return Ready::elsewhere;
     }
     if (last) return Ready::no;
-    if (now - told_at_ >= tell_every) tell_left_out("the reader of the access log is too slow");
+    if (now - told_at_ >= tell_every) report_left_out("the reader of the access log is too slow");
   }
 }
 
-void LineWriter::tell_left_out(std::string_view why) {
+void LineWriter::report_left_out(std::string_view why) {
   const std::uint64_t all = left_out_.load(std::memory_order_relaxed);
   if (all == told_left_out_) return;
   log_.warn("access log lines left out", {{"count", all - told_left_out_}, {"why", why}});

@@ -68,7 +68,7 @@ class LineWriter {
   int write_all(std::string_view lines);
   Ready wait_until_ready();
   void take_up_next();
-  void tell_left_out(std::string_view why);
+  void report_left_out(std::string_view why);
   void give_back(std::vector<Batch>& batches);
 
   const Log& log_;

@@ -229,7 +229,7 @@ Log::Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format)
 
 Log::~Log() {
   try {
-    tell_left_out(LeftOut::all);
+    report_left_out(LeftOut::all);
   } catch (const std::exception&) {
     return;  // no memory to write the line
   }
@@ -249,10 +249,10 @@ std::string_view log_line(LogFormat format, Time now, LogLevel level, std::strin
 
 void Log::write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
   const std::scoped_lock lock(writing_);
-  if (!tell_unwritten() || !put(log_line(format_, clock_.now(), level, message, fields))) ++unwritten_;
+  if (!report_unwritten() || !put(log_line(format_, clock_.now(), level, message, fields))) ++unwritten_;
 }
 
-bool Log::tell_unwritten() const {
+bool Log::report_unwritten() const {
   if (unwritten_ == 0) return true;
   if (!put(log_line(format_, clock_.now(), LogLevel::warn, "log lines left out", {{"count", unwritten_}})))
     return false;
@@ -278,7 +278,7 @@ bool Log::put(std::string_view line) const {
 }
 
 void Log::write_limited(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
-  tell_left_out(LeftOut::of_past_seconds);
+  report_left_out(LeftOut::of_past_seconds);
   if (count(level, message)) write(level, message, fields);
 }
 
@@ -292,10 +292,10 @@ bool Log::count(LogLevel level, std::string_view message) const {
   return ++found->lines <= lines_per_second;
 }
 
-void Log::tell_left_out(LeftOut which) const {
+void Log::report_left_out(LeftOut which) const {
   {
     const std::scoped_lock lock(writing_);
-    tell_unwritten();
+    report_unwritten();
   }
   std::vector<Repeated> passed;
   {

@@ -84,7 +84,7 @@ class Log {
 
   // Logs how many lines were dropped in past seconds. Every line does this for those before it; call it regularly so
   // that the last ones are reported too.
-  void tell_left_out() const { tell_left_out(LeftOut::of_past_seconds); }
+  void report_left_out() const { report_left_out(LeftOut::of_past_seconds); }
 
  private:
   enum class LeftOut : std::uint8_t { of_past_seconds, all };
@@ -98,12 +98,12 @@ class Log {
 
   void write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;
   void write_limited(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;
-  void tell_left_out(LeftOut which) const;
+  void report_left_out(LeftOut which) const;
   // Whether this line may be written.
   bool count(LogLevel level, std::string_view message) const;
   // Call these two with writing_ held; they return whether the line was written.
   bool put(std::string_view line) const;
-  bool tell_unwritten() const;
+  bool report_unwritten() const;
 
   const Clock& clock_;
   int descriptor_;

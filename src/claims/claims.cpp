@@ -8,7 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/text.hpp"
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "store/search.hpp"
 
 namespace once::claims {
@@ -169,7 +169,7 @@ Task<ServiceResponse> Claims::handle(const ServiceRequest& request) {
 }
 
 bool Claims::hold(std::size_t bytes, std::shared_ptr<const void>& held) {
-  if (bytes <= ToldOutcomes::largest_uncounted) return true;
+  if (bytes <= SharedOutcomes::largest_uncounted) return true;
   if (!ports_.gateway.take_memory(HeldFor::replay, bytes)) return false;
   held = std::make_shared<HeldAnswer>(ports_.gateway, bytes);
   return true;

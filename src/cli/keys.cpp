@@ -144,7 +144,7 @@ void add_changes(CLI::App& keys, KeysOptions& options) {
       ->type_name("'NAME: VALUE'");
   resolve.add_option("--body-file", options.body_file, "The body of that response; - is stdin")->type_name("FILE");
   add_change_options(add(keys, options, "forget", "Delete a key with its record: a retry executes again"), options);
-  CLI::App& stop = add(keys, options, "stop", "End a response that streams: what was recorded is the response");
+  CLI::App& stop = add(keys, options, "stop", "Stop a streaming response: the recorded part becomes the response");
   add_id(stop, options).required();
   add_audit_options(stop, options);
 }

@@ -31,7 +31,7 @@ struct Chosen {
 struct Tally {
   std::map<std::string, std::size_t> by_result;
   std::string json;  // of every key
-  std::size_t told = 0;
+  std::size_t shown = 0;
 
   std::size_t of(const std::string& result) const {
     const auto found = by_result.find(result);
@@ -42,7 +42,7 @@ struct Tally {
     std::vector<std::pair<std::string, std::string>> members = {{"id", id}, {"result", result}};
     if (!detail.empty()) members.emplace_back("detail", detail);
     json.append(json.empty() ? "" : ",\n").append(json_object(members));
-    if (result == "done" || ++told > most_shown) return;
+    if (result == "done" || ++shown > most_shown) return;
     print_error(fmt::format("{} {}: {}", id.substr(0, 16), result, detail));
   }
 };
@@ -73,16 +73,16 @@ void show_chosen(const std::vector<JsonTree>& first, const std::map<std::string,
 // Counts the results of a batch; keys that were not tried return to the front. False: stop.
 bool take_results(const JsonTree& answer, const std::map<std::string, std::string>& versions, std::deque<Chosen>& queue,
                   Tally& tally) {
-  std::map<std::string, std::pair<std::string, std::string>> told;  // result and detail, by id
+  std::map<std::string, std::pair<std::string, std::string>> results;  // result and detail, by id
   const JsonTree* keys = answer.find("keys");
   for (const JsonTree& key : keys != nullptr && keys->array() != nullptr ? *keys->array() : JsonTree::Array()) {
     const bool has_detail = key.find("detail") != nullptr && key.find("detail")->string() != nullptr;
-    told[text_of(key, "id")] = {text_of(key, "result"), has_detail ? text_of(key, "detail") : ""};
+    results[text_of(key, "id")] = {text_of(key, "result"), has_detail ? text_of(key, "detail") : ""};
   }
   std::vector<Chosen> left;
   for (const auto& [id, version] : versions) {
-    const auto found = told.find(id);
-    if (found == told.end()) {
+    const auto found = results.find(id);
+    if (found == results.end()) {
       tally.add(id, "unknown", "the response has no result for this key");
     } else if (found->second.first == "left") {
       left.push_back({.id = id, .version = version});
@@ -107,15 +107,15 @@ class Progress {
     if (all_ <= batch_size) return;
     if (terminal_) {
       fmt::print(stderr, "\r{} of {} tried", tried, all_);
-    } else if (tried / said_every != said_ / said_every) {
+    } else if (tried / said_every != reported_ / said_every) {
       print_error(fmt::format("{} of {} tried", tried, all_));
     }
-    said_ = tried;
+    reported_ = tried;
   }
 
  private:
   std::size_t all_;
-  std::size_t said_ = 0;
+  std::size_t reported_ = 0;
   bool terminal_ = ::isatty(STDERR_FILENO) != 0;
 };
 
@@ -174,8 +174,8 @@ int summary(const KeysOptions& options, std::string_view action, const Tally& ta
                       past(action), counted(done), tally.of("changed"), tally.of("refused"), tally.of("failed"),
                       tally.of("unknown"), tally.of("left")));
   }
-  if (tally.told > most_shown) {
-    print_error(fmt::format("and {} more that were not {}; --json lists all", tally.told - most_shown, past(action)));
+  if (tally.shown > most_shown) {
+    print_error(fmt::format("and {} more that were not {}; --json lists all", tally.shown - most_shown, past(action)));
   }
   if (failed > 0) return 1;
   return alone > 0 ? 3 : 0;

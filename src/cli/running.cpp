@@ -169,7 +169,7 @@ Result<void> Running::start() {
   auto store = open_store(config_.store, settings, {.clock = clock_, .log = log_});
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
-  store_->store().tell_ends([this](const OperationId& id) { waiters_.notify(id); });
+  store_->store().notify_of_ends([this](const OperationId& id) { waiters_.notify(id); });
   lanes_.emplace(store_->store(), LaneLimits{.lanes = store_->lanes});
   descriptors_.in_use = descriptors_in_use() + descriptors_of_thread * thread_count(config_);
   gateway_.emplace(

@@ -83,7 +83,7 @@ bool may_name_caller(const client::Request& request) {
 
 // A stop needs a caller, so it is not suggested for a request that cannot have one.
 void explain_left(const Sending& sending, const StreamResult& got, const Written& written) {
-  std::string text = fmt::format("left; the request goes on at the server. To continue, run the same command with {}",
+  std::string text = fmt::format("left; the request continues at the server. To continue, run the same command with {}",
                                  continuing(sending.options, got, written));
   if (may_name_caller(sending.request)) {
     text += fmt::format("; to end it, with --stop {}", key_option(sending.options, got.result));

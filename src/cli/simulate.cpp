@@ -133,15 +133,15 @@ class Runs {
     return options_.length > Duration::zero() ? took() < options_.length : run < options_.runs;
   }
   void tell_progress() {
-    if (took() < told_ + progress_every) return;
-    told_ = took();
-    print_error(
-        fmt::format("{} runs, {} s", totals_.runs, std::chrono::duration_cast<std::chrono::seconds>(told_).count()));
+    if (took() < reported_at_ + progress_every) return;
+    reported_at_ = took();
+    print_error(fmt::format("{} runs, {} s", totals_.runs,
+                            std::chrono::duration_cast<std::chrono::seconds>(reported_at_).count()));
   }
 
   const SimulateOptions& options_;
   const std::chrono::nanoseconds begun_ = monotonic_now();
-  std::chrono::nanoseconds told_{};
+  std::chrono::nanoseconds reported_at_{};
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;

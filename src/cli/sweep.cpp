@@ -19,7 +19,7 @@ constexpr std::chrono::seconds between_lines{1};
 
 int sweep_all(ServerStore& store, std::size_t batch) {
   std::uint64_t removed = 0;
-  std::chrono::nanoseconds told = monotonic_now();
+  std::chrono::nanoseconds reported_at = monotonic_now();
   while (true) {
     const auto swept = store.sweep(batch);
     if (!swept) {
@@ -28,9 +28,9 @@ int sweep_all(ServerStore& store, std::size_t batch) {
     }
     removed += swept->removed;
     if (swept->more == More::no) break;
-    if (monotonic_now() - told >= between_lines) {
+    if (monotonic_now() - reported_at >= between_lines) {
       print(fmt::format("{} removed so far\n", removed));
-      told = monotonic_now();
+      reported_at = monotonic_now();
     }
   }
   print(fmt::format("{} expired record{} removed\n", removed, removed == 1 ? "" : "s"));

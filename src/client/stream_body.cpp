@@ -32,19 +32,19 @@ StreamBody::StreamBody(const Reader& reader, const std::vector<Header>& asked)
 
 void StreamBody::begin_try() {
   responding_ = false;
-  said_.clear();
+  idempotency_status_.clear();
   position_ = 0;
 }
 
 Reading StreamBody::take_head(const Answer& head) {
   responding_ = true;
-  said_ = head.header("Idempotency-Status");
+  idempotency_status_ = head.header("Idempotency-Status");
   position_ = parse_number(head.header(offset_header)).value_or(0);
   const auto attempt = static_cast<unsigned>(parse_number(head.header(attempt_header)).value_or(0));
   if (has_begun()) {
     if (!continues(head)) {
       return differ(fmt::format("the retry was answered with {}, Idempotency-Status: {}", head.status,
-                                said_.empty() ? "none" : said_));
+                                idempotency_status_.empty() ? "none" : idempotency_status_));
     }
     if (attempt != 0 && attempt_ != 0 && attempt != attempt_) {
       return differ(fmt::format("attempt {} follows attempt {}", attempt, attempt_));
@@ -67,7 +67,7 @@ Reading StreamBody::take_head(const Answer& head) {
 }
 
 bool StreamBody::continues(const Answer& head) const {
-  return head.status == status_ && says_it_continues(said_) && position_ <= received_;
+  return head.status == status_ && says_it_continues(idempotency_status_) && position_ <= received_;
 }
 
 bool StreamBody::is_what_was_asked_for(unsigned attempt) const {
@@ -106,8 +106,9 @@ Happened StreamBody::judge(Happened happened) {
   if (responding_ && happened == Happened::success && position_ < received_) differ("its response is shorter");
   if (!why_.empty()) return Happened::new_attempt;
   if (!responding_ || happened == Happened::success || happened == Happened::cancelled) return happened;
-  if (said_ == "unknown") return Happened::broken_off;
-  return said_ == "executed" || says_it_continues(said_) ? happened : Happened::not_protected;
+  if (idempotency_status_ == "unknown") return Happened::broken_off;
+  return idempotency_status_ == "executed" || says_it_continues(idempotency_status_) ? happened
+                                                                                     : Happened::not_protected;
 }
 
 std::vector<Header> StreamBody::resuming(const std::vector<Header>& headers) const {

@@ -59,8 +59,8 @@ class StreamBody final : public Receiver {
   bool progress_ = false;
   // About the response of the current try, if its head has arrived.
   bool responding_ = false;
-  std::string said_;            // its Idempotency-Status
-  std::uint64_t position_ = 0;  // the offset of its next byte in the stream
+  std::string idempotency_status_;  // its Idempotency-Status
+  std::uint64_t position_ = 0;      // the offset of its next byte in the stream
 };
 
 }  // namespace once::client

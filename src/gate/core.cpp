@@ -113,31 +113,31 @@ void Core::start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make) {
 
 bool Core::begin(Request request, std::uint64_t tag, Completion<BeginResult> then) {
   if (!is_open_to(then)) return false;
-  start([tag, asked = std::move(request), told = std::move(then)](Engine& engine) mutable {
-    return std::make_unique<HttpCall>(engine, std::move(asked), tag, std::move(told));
+  start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
+    return std::make_unique<HttpCall>(engine, std::move(asked), tag, std::move(done));
   });
   return true;
 }
 
 bool Core::claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then) {
   if (!is_open_to(then)) return false;
-  start([tag, asked = std::move(request), told = std::move(then)](Engine& engine) mutable {
-    return std::make_unique<WorkCall>(engine, std::move(asked), tag, std::move(told));
+  start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
+    return std::make_unique<WorkCall>(engine, std::move(asked), tag, std::move(done));
   });
   return true;
 }
 
 bool Core::look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then) {
   if (!is_open_to(then)) return false;
-  start([tag, asked = std::move(request), told = std::move(then)](Engine& engine) mutable {
-    return std::make_unique<LookCall>(engine, std::move(asked), tag, std::move(told));
+  start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
+    return std::make_unique<LookCall>(engine, std::move(asked), tag, std::move(done));
   });
   return true;
 }
 
 bool Core::sweep(Completion<SweepResult> then) {
   if (!is_open_to(then)) return false;
-  mailbox_.post([this, told = std::move(then)]() mutable { engine_->sweep(std::move(told)); });
+  mailbox_.post([this, done = std::move(then)]() mutable { engine_->sweep(std::move(done)); });
   return true;
 }
 
@@ -147,7 +147,7 @@ void Core::cancel(std::uint64_t tag) {
 
 void Core::stop(Completion<StopResult> then) {
   stopping_.store(true);
-  mailbox_.post([this, told = std::move(then)]() mutable { engine_->stop(std::move(told)); });
+  mailbox_.post([this, done = std::move(then)]() mutable { engine_->stop(std::move(done)); });
 }
 
 void Core::end() {

@@ -20,9 +20,9 @@
 #include "core/operation.hpp"
 #include "gate/call.hpp"
 #include "gate/completion.hpp"
-#include "gate/driven.hpp"
-#include "gate/errands.hpp"
 #include "gate/log_pipe.hpp"
+#include "gate/offload_queue.hpp"
+#include "gate/running_task.hpp"
 #include "gate/settings.hpp"
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
@@ -55,8 +55,8 @@ struct LogTarget {
 };
 
 // Clock and log, which all other parts use.
-struct Ground {
-  Ground(const Config& config, LogTarget target);
+struct ProcessPorts {
+  ProcessPorts(const Config& config, LogTarget target);
 
   SystemClock clock;
   std::optional<LogPipe> pipe;
@@ -67,7 +67,7 @@ class Engine {
  public:
   // Opens the store, which may block.
   static std::expected<std::unique_ptr<Engine>, OpenError> open(const Options& options, LogTarget log);
-  Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStore store);
+  Engine(GateSettings settings, std::unique_ptr<ProcessPorts> process, OpenedStore store);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -89,8 +89,8 @@ class Engine {
   const Routes& routes() const { return routes_; }
   const OperationIds& ids() const { return ids_; }
   const guard::Operations& operations() const { return operations_; }
-  const Clock& clock() const { return ground_->clock; }
-  const Log& log() const { return ground_->log; }
+  const Clock& clock() const { return process_->clock; }
+  const Log& log() const { return process_->log; }
 
   // Used by calls. Warns at the first request, because a program that only claims work need not configure callers and
   // routes.
@@ -115,7 +115,7 @@ class Engine {
  private:
   struct Running {
     std::unique_ptr<Call> call;
-    Driven driven;  // destroyed first, because it uses the call
+    RunningTask task;  // destroyed first, because it uses the call
   };
   struct Retirement : Work {
     Engine* engine = nullptr;
@@ -131,7 +131,7 @@ class Engine {
 
   const GateSettings settings_;
   bool warned_ = false;
-  const std::unique_ptr<Ground> ground_;
+  const std::unique_ptr<ProcessPorts> process_;
   http::Loop loop_;
   http::FaultLog faults_;
   Waiters waiters_;  // outlives the store, which notifies them
@@ -156,13 +156,13 @@ class Engine {
   Counter work_failed_;
   Counter work_lost_;
   Core* core_ = nullptr;
-  Errands errands_;
+  OffloadQueue offload_;
   std::unordered_map<const Call*, Running> calls_;
   std::vector<Running> retired_;  // ended; destroyed when their coroutines have returned
   Retirement retirement_;
   SettleTimer settle_timer_;
   bool stopping_ = false;
-  std::vector<Completion<StopResult>> told_when_stopped_;
+  std::vector<Completion<StopResult>> stop_waiters_;
 };
 
 }  // namespace once::gate

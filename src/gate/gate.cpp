@@ -186,10 +186,10 @@ Reply Gate::finish(const Claim& claim, const Response& response) {
 void Gate::finish(const Claim& claim, const Response& response, std::move_only_function<void(Reply)> then) {
   auto prepared = prepare(response);
   if (!prepared) return then(refusal(mistake_status, "The response cannot be sent: " + prepared.error() + "."));
-  const auto told = std::make_shared<std::move_only_function<void(Reply)>>(std::move(then));
-  const auto tell = [told](FinishResult result) { (*told)(reply_of(std::move(result))); };
+  const auto done = std::make_shared<std::move_only_function<void(Reply)>>(std::move(then));
+  const auto tell = [done](FinishResult result) { (*done)(reply_of(std::move(result))); };
   const Ask ask = claim.held_->finish(*std::move(prepared), Completion<FinishResult>(tell));
-  if (ask == Ask::ended || ask == Ask::forked) (*told)(not_taken(ask));
+  if (ask == Ask::ended || ask == Ask::forked) (*done)(not_taken(ask));
 }
 
 Reply Gate::abandon(const Claim& claim) {

@@ -12,9 +12,9 @@
 
 #include "base/task.hpp"
 #include "gate/call.hpp"
-#include "gate/driven.hpp"
 #include "gate/request_head.hpp"
 #include "gate/response.hpp"
+#include "gate/running_task.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/identity/tenant_memo.hpp"
@@ -72,7 +72,7 @@ class HttpCall final : public Call, public Backend {
 
   Completion<BeginResult> begun_;      // pending until a claim is handed out, or there is none
   Completion<FinishResult> finished_;  // pending after that
-  Arrival ended_;
+  Event ended_;
   End how_ = End::dropped;
   std::unique_ptr<PreparedResponse> response_;
 };

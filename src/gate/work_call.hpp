@@ -12,7 +12,7 @@
 
 #include "base/task.hpp"
 #include "gate/call.hpp"
-#include "gate/driven.hpp"
+#include "gate/running_task.hpp"
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
 #include "store/claimant.hpp"
@@ -37,12 +37,13 @@ class WorkCall final : public Call {
   void hand_out(const ClaimResult& claimed);
   Task<void> give_back();
   Task<void> serve_holder(const ClaimResult& claimed);
-  // True: the claim has ended.
-  Task<bool> carry_out(WorkOrder& order);
-  Task<bool> complete(WorkOrder& order, WorkOutcome& outcome);
-  Task<bool> fail(WorkOutcome& outcome);
-  Task<bool> release(WorkOutcome& outcome);
-  Task<bool> look_up(WorkOutcome& outcome);
+  // The state of the claim after an order.
+  enum class ClaimState : std::uint8_t { held, ended };
+  Task<ClaimState> carry_out(WorkOrder& order);
+  Task<ClaimState> complete(WorkOrder& order, WorkOutcome& outcome);
+  Task<ClaimState> fail(WorkOutcome& outcome);
+  Task<ClaimState> release(WorkOutcome& outcome);
+  Task<ClaimState> look_up(WorkOutcome& outcome);
   // Records the end; retries for the length of a lease.
   Task<void> finish(Op& op);
   Op op_of(Verb verb) const;
@@ -58,7 +59,7 @@ class WorkCall final : public Call {
   Over over_ = Over::no;
   Completion<ClaimResultOfWork> claimed_;
   std::deque<WorkOrder> orders_;
-  Arrival ordered_;
+  Event ordered_;
 };
 
 // Looks up work without claiming it.

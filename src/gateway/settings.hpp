@@ -42,7 +42,7 @@ struct UpstreamServer {
 // How the next server is chosen among those that are up.
 enum class Balance : std::uint8_t { round_robin, least_connections };
 
-// How a backend is told the origin of a request.
+// The fields that tell a backend the origin of a request.
 enum class ForwardedFields : std::uint8_t { x_forwarded, forwarded, both, off };
 
 // When a server counts as down, and as up again.

@@ -20,7 +20,7 @@
 #include "gateway/limits/address_limit.hpp"
 #include "gateway/limits/key_quota.hpp"
 #include "gateway/limits/reader_memory.hpp"
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/spool/spool.hpp"
@@ -63,7 +63,7 @@ struct GatewayShared {
   std::shared_ptr<QuotaTables> quotas = std::make_shared<QuotaTables>();  // shared with the store's eviction callback
   AddressTable addresses{};
   ReaderMemory readers{usage};
-  ToldOutcomes told{usage};
+  SharedOutcomes outcomes{usage};
   LiveStreams streams{usage};
   Spool* spool = nullptr;      // for bodies too large for memory; null: those are refused
   Offload* offload = nullptr;  // for slow work on large bodies; null: done on the loop
@@ -206,7 +206,8 @@ class Worker final {
   void take(const http::Socket::Accepted& accepted, Over over);
   // Reads the PROXY protocol header of a connection, then serves it.
   Task<void> introduce(http::Socket::Accepted accepted, Over over);
-  Task<bool> read_introduction(http::Socket& socket, sockaddr_storage& peer, Duration limit);
+  enum class Introduced : std::uint8_t { no, yes };
+  Task<Introduced> read_introduction(http::Socket& socket, sockaddr_storage& peer, Duration limit);
   void note_refusal(ProxyRefusal why, const sockaddr_storage& peer, std::string_view detail);
   void admit(const http::Socket::Accepted& accepted, Over over);
   Task<void> wait_for_descriptors(int error);

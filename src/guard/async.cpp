@@ -50,7 +50,7 @@ Task<ClaimResult> Engine::claim_or_wait_on_loop(Claimant& claimant, Op& op, Dura
   const OwnerWaitPorts ports{.store = backing_->lanes(), .waiters = waiters_, .home = loop_, .clock = real_time};
   OwnerWait owner(ports, std::min(wait, longest_async_wait));
   StopPresence presence(stop);
-  const std::stop_callback wake(stop, [this, &op] { tell_waiting(op.id); });
+  const std::stop_callback wake(stop, [this, &op] { notify_waiting(op.id); });
   while (true) {
     const ClaimResult claimed = co_await claimant.claim(op);
     if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
@@ -79,7 +79,7 @@ Task<void> Engine::succeed_on_loop(std::shared_ptr<Held> held, std::string value
   Claimant claimant = claimant_on_loop();
   Op op = held->success(value, media_type);
   co_await claimant.end(op, held->lease_length);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
   observation.recorded();
   tell(then, held->succeeded(op, std::move(value), observation));
 }
@@ -100,7 +100,7 @@ Task<void> Engine::fail_on_loop(std::shared_ptr<Held> held, Then<EndResult> then
   Op op = held->op(Verb::finish);
   op.final_state = State::failed;
   co_await claimant.end(op, held->lease_length);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
   observation.recorded();
   tell(then, held->failed(op, observation));
 }
@@ -119,7 +119,7 @@ Task<void> Engine::release_on_loop(std::shared_ptr<Held> held, Then<EndResult> t
   Claimant claimant = claimant_on_loop();
   Op op = held->op(Verb::release);
   co_await claimant.release(op);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
   tell(then, held->released(op));
 }
 

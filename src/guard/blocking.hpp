@@ -68,7 +68,7 @@ class BlockingClaimant {
   void ask(Op& op) { home_.wait_for(claimant_.ask(op)); }
   void end(Op& op, Duration limit, const Executions::Entry* work) { home_.wait_for(claimant_.end(op, limit, work)); }
   void release(Op& op) { home_.wait_for(claimant_.release(op)); }
-  bool find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
+  Committed find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
   void begin_wait(Duration limit) { owner_.begin(limit); }
   WaitEnd wait_for_owner(const OperationId& id, Presence& presence) {
     Op seen;

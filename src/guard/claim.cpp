@@ -127,7 +127,7 @@ EndResult Claim::release() {
   if (held_->over == Held::Over::released) return {};  // another owner may have it by now
   Op op = held_->op(Verb::release);
   held_->engine.release(op);
-  held_->engine.tell_waiting(held_->lease.id);
+  held_->engine.notify_waiting(held_->lease.id);
   return held_->released(op);
 }
 
@@ -146,7 +146,7 @@ Outcome<std::string> Claim::recorded() {
     case Standing::failed: outcome.reason = Reason::work_failed; break;
     case Standing::succeeded:
       held_->keeping.reset();
-      held_->engine.tell_waiting(held_->lease.id);
+      held_->engine.notify_waiting(held_->lease.id);
       tell_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
       break;
     case Standing::started:

@@ -42,8 +42,8 @@ Engine::Engine(const Options& options, std::string_view secret, const Clock& clo
       observe_(options.observe),
       clock_(clock),
       backing_(std::move(backing)),
-      background_(backing_->store(), clock, [this](const OperationId& id) { tell_waiting(id); }) {
-  backing_->store().tell_ends([this](const OperationId& id) { tell_waiting(id); });
+      background_(backing_->store(), clock, [this](const OperationId& id) { notify_waiting(id); }) {
+  backing_->store().notify_of_ends([this](const OperationId& id) { notify_waiting(id); });
   backing_->start();
 }
 
@@ -59,7 +59,7 @@ ClaimResult Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work
   BlockingClaimant claimant = this->claimant();
   claimant.begin_wait(std::min<Duration>(wait, longest_wait));
   StopPresence presence(stop);
-  const std::stop_callback wake(stop, [&] { tell_waiting(op.id); });
+  const std::stop_callback wake(stop, [&] { notify_waiting(op.id); });
   while (true) {
     const ClaimResult claimed = claimant.claim(op);
     if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
@@ -78,7 +78,7 @@ void Engine::finish(Op& op, Duration lease, Executions::Entry* work) {
   claimant.end(op, lease, work);
   if (work != nullptr && op.status == OpStatus::failed && !shared_) claimant.end_later(op, Stands::yes);
   if (work != nullptr) claimant.leave(op, *work);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
 }
 
 void Engine::count_attempt(const Record& record) {
@@ -242,7 +242,7 @@ void Engine::work_failed(const Call& call, std::string why, OutcomeFacts& outcom
   finish(op, call.request.lease, &call.entry);
   call.observation.recorded();
   // The claim was taken over; or the work committed its outcome in its own transaction and failed afterwards.
-  if (op.status == OpStatus::lost && claimant().find_committed(op)) {
+  if (op.status == OpStatus::lost && claimant().find_committed(op) == Committed::yes) {
     return tell_recorded(*op.record, Source::fresh, call.work, outcome);
   }
   switch (op.status) {

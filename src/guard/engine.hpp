@@ -81,7 +81,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   // execution of run(), which ends with this. If the process is the owner, only it can end the claim, so it retries as
   // long as the guard exists.
   void finish(Op& op, Duration lease, Executions::Entry* work = nullptr);
-  void tell_waiting(const OperationId& id) { waiters_.notify(id); }
+  void notify_waiting(const OperationId& id) { waiters_.notify(id); }
   void count(const OutcomeFacts& outcome);
 
  private:

@@ -77,9 +77,9 @@ namespace {
 
 // One guard's access to the common store.
 template <class State>
-class WayToStore final : public store::Store {
+class FaultyStore final : public store::Store {
  public:
-  explicit WayToStore(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit FaultyStore(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   void execute(std::span<store::Op* const> batch) override {
     for (store::Op* op : batch) {
@@ -109,7 +109,7 @@ World::World() : state_(std::make_shared<State>()) {}
 
 Guard World::open(guard::Options options) {
   if (options.secret.empty()) options.secret = "the secret of a test, known to all";
-  return guard::Engine::open_on(options, state_->clock, std::make_unique<WayToStore<State>>(state_), state_);
+  return guard::Engine::open_on(options, state_->clock, std::make_unique<FaultyStore<State>>(state_), state_);
 }
 
 Time World::now() const {

@@ -40,9 +40,9 @@ std::unique_ptr<Log> log_for(const Options& options, const Clock& clock) {
 }
 
 // A clock given by the caller.
-class ToldClock final : public Clock {
+class CallerClock final : public Clock {
  public:
-  explicit ToldClock(std::function<Time()> now) : now_(std::move(now)) {}
+  explicit CallerClock(std::function<Time()> now) : now_(std::move(now)) {}
   Time now() const override { return now_(); }
 
  private:
@@ -81,7 +81,7 @@ std::expected<Guard, OpenError> Guard::open(const Options& options) {
   Engine::Opened opened = std::unexpected(OpenError{});
   Thrown thrown;
   const auto open_it = [&] {
-    const auto told = options.now ? std::make_shared<ToldClock>(options.now) : nullptr;
+    const auto told = options.now ? std::make_shared<CallerClock>(options.now) : nullptr;
     opened = Engine::open(options, told ? static_cast<const Clock&>(*told) : system_clock, told);
   };
   if (caught(open_it, thrown) == Ended::well) return opened;

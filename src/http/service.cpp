@@ -94,21 +94,21 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Task<void> run() {
     while (!displaced_) {
       buffer_.rewind();
-      const bool got_head = co_await read_head();
-      if (!got_head) co_return;
+      const MessageRead head = co_await read_head();
+      if (head == MessageRead::closed) co_return;
       buffer_.pin(head_.size);
       let_body_go();
       const Admission admission = service_.handler_.admit(request());
-      bool kept = false;
+      Persistence after = Persistence::close;
       if (admission.refusal && head_.framing.has_body()) {
         co_await end_with(*admission.refusal);
       } else if (admission.refusal) {
-        kept = co_await reply(*admission.refusal);
+        after = co_await reply(*admission.refusal);
       } else {
-        const bool got_body = co_await read_body(std::min(admission.max_body, service_.limits_.max_body));
-        if (got_body) kept = co_await answer();
+        const MessageRead body = co_await read_body(std::min(admission.max_body, service_.limits_.max_body));
+        if (body == MessageRead::whole) after = co_await answer();
       }
-      if (!kept) co_return;
+      if (after == Persistence::close) co_return;
       buffer_.unpin();
     }
   }
@@ -140,8 +140,8 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   ServiceRequest request() const { return {.head = head_, .body = body_, .client_left = client_left_, .peer = peer_}; }
 
-  // False: the connection ends. The same holds for reply().
-  Task<bool> answer() {
+  // These return whether the connection is kept.
+  Task<Persistence> answer() {
     move_to(service_.working_);
     watch_client();
     const ServiceRequest asked = request();
@@ -152,22 +152,22 @@ class Service::Connection final : public Link, private Socket::Watcher {
     if (!response.stream) move_to(service_.waiting_);
     if (response.drop || service_.cut_off_) {
       socket_.reset_on_close();
-      co_return false;
+      co_return Persistence::close;
     }
-    const bool kept = co_await reply(response);
-    co_return kept;
+    const Persistence after = co_await reply(response);
+    co_return after;
   }
 
-  Task<bool> reply(const ServiceResponse& response) {
+  Task<Persistence> reply(const ServiceResponse& response) {
     if (service_.stopping_ || response.stream) head_.persistence = Persistence::close;
     write_head(out_, response, head_.persistence);
     const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
     const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
-    if (sent.status != Io::ok) co_return false;
+    if (sent.status != Io::ok) co_return Persistence::close;
     if (response.stream && head_.method != Method::head) co_await stream(*response.stream);
-    if (head_.persistence == Persistence::keep) co_return true;
+    if (head_.persistence == Persistence::keep) co_return Persistence::keep;
     if (!buffer_.empty() || socket_.peer_now() == Socket::Peer::bytes) co_await linger();
-    co_return false;
+    co_return Persistence::close;
   }
 
   // Sends the response, then closes once the client has had time to read it.
@@ -211,23 +211,28 @@ class Service::Connection final : public Link, private Socket::Watcher {
   }
   void peer_moved(Socket::Peer what) override { client_left_ = what != Socket::Peer::bytes; }
 
-  Task<bool> read_head() {
+  enum class MessageRead : std::uint8_t {
+    whole,
+    closed,  // refused, or the client has left: the connection ends
+  };
+
+  Task<MessageRead> read_head() {
     began_ = socket_.loop().now();
     head_.method = Method::other;
     HeadProgress progress;
     while (true) {
       if (!buffer_.empty() && progress.worth_parsing(buffer_.unread(), service_head_limits)) {
         const ParseResult result = parse(buffer_.unread(), service_head_limits, head_);
-        if (result.parsed == Parsed::complete) co_return true;
+        if (result.parsed == Parsed::complete) co_return MessageRead::whole;
         if (result.parsed == Parsed::bad) {
           co_await refuse(Refused::bad_request, describe(result.error));
-          co_return false;
+          co_return MessageRead::closed;
         }
       }
       const bool begun = !buffer_.empty();
       const Duration limit = begun ? std::min(read_limit, left()) : idle_limit;
       const IoResult got = co_await socket_.read_some(buffer_.room(), limit);
-      if (got.status != Io::ok || (begun && left() == Duration::zero())) co_return false;
+      if (got.status != Io::ok || (begun && left() == Duration::zero())) co_return MessageRead::closed;
       if (!begun) began_ = socket_.loop().now();
       buffer_.commit(got.bytes);
     }
@@ -260,24 +265,24 @@ class Service::Connection final : public Link, private Socket::Watcher {
     service_.handler_.give_back_memory(std::exchange(counted_, 0));
   }
 
-  Task<bool> read_body(std::size_t most) {
+  Task<MessageRead> read_body(std::size_t most) {
     BodyDecoder decoder(head_.framing);
     constexpr std::string_view too_large = "The body is larger than the limit.";
     constexpr std::string_view no_memory = "There is no memory for the body now. Retry later.";
     if (head_.framing.kind == Framing::Kind::length && head_.framing.length > most) {
       co_await refuse(Refused::body_too_large, too_large);
-      co_return false;
+      co_return MessageRead::closed;
     }
     if (head_.expects_continue) {
       const IoResult sent = co_await socket_.write_all(go_on, read_limit);
-      if (sent.status != Io::ok) co_return false;
+      if (sent.status != Io::ok) co_return MessageRead::closed;
     }
     while (true) {
       const BodyDecoder::Step step = decoder.next(buffer_);
-      if (step.kind == BodyDecoder::Kind::end) co_return true;
+      if (step.kind == BodyDecoder::Kind::end) co_return MessageRead::whole;
       if (step.kind == BodyDecoder::Kind::bad) {
         co_await refuse(Refused::bad_request, "The body has invalid framing.");
-        co_return false;
+        co_return MessageRead::closed;
       }
       if (step.kind == BodyDecoder::Kind::data) {
         const bool fits = body_.size() + step.data.size() <= most;
@@ -288,11 +293,11 @@ class Service::Connection final : public Link, private Socket::Watcher {
         const Refused why = fits ? Refused::no_memory : Refused::body_too_large;
         const std::string_view detail = fits ? no_memory : too_large;
         co_await refuse(why, detail);
-        co_return false;
+        co_return MessageRead::closed;
       }
       const IoResult got = co_await socket_.read_some(buffer_.room(), std::min(read_limit, left()));
-      if (left() == Duration::zero()) co_return false;
-      if (got.status != Io::ok) co_return false;
+      if (left() == Duration::zero()) co_return MessageRead::closed;
+      if (got.status != Io::ok) co_return MessageRead::closed;
       buffer_.commit(got.bytes);
     }
   }

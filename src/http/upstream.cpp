@@ -186,8 +186,8 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
     const std::size_t needed = announced ? static_cast<std::size_t>(std::min<std::uint64_t>(head_.framing.length, most))
                                          : collected_.size() + buffer_.capacity();
     if (needed > collected_.capacity() || (room_ != nullptr && needed > room_taken_)) {
-      const bool grown = co_await grow_collected(needed, most);
-      if (!grown) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};
+      const Reserved grown = co_await grow_collected(needed, most);
+      if (grown == Reserved::no) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};
     }
     const BodyChunk chunk = co_await next_until(deadline);
     const bool timed_out = chunk.kind == BodyChunk::Kind::timed_out;
@@ -203,15 +203,15 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
 }
 
 // Doubles the buffer up to its maximum; if the length was announced, it gets its final size at once.
-Task<bool> UpstreamConnection::grow_collected(std::size_t needed, std::size_t most) {
+Task<Reserved> UpstreamConnection::grow_collected(std::size_t needed, std::size_t most) {
   const std::size_t wanted = std::max(needed, std::min(collected_.size() * 2, most));
   if (room_ != nullptr && wanted > room_taken_) {
-    const bool taken = co_await room_->take(wanted - room_taken_);
-    if (!taken) co_return false;
+    const Reserved taken = co_await room_->take(wanted - room_taken_);
+    if (taken == Reserved::no) co_return Reserved::no;
     room_taken_ = wanted;
   }
   collected_.reserve(wanted);
-  co_return true;
+  co_return Reserved::yes;
 }
 
 void UpstreamConnection::release_collected() {

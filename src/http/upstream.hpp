@@ -46,11 +46,17 @@ struct EndSource {
 };
 using ResponseSourcePtr = std::unique_ptr<ResponseSource, EndSource>;
 
+// Whether a message was transferred to its end.
+enum class Transfer : std::uint8_t { whole, cut_off };
+
+// Whether memory was reserved.
+enum class Reserved : std::uint8_t { no, yes };
+
 // Decides whether there is memory for a body that is collected. Outlives the bodies that it admitted.
 class CollectRoom {
  public:
   // Reserves this many more bytes. May wait for them.
-  virtual Task<bool> take(std::size_t bytes) = 0;
+  virtual Task<Reserved> take(std::size_t bytes) = 0;
   virtual void give_back(std::size_t bytes) = 0;
 
  protected:
@@ -122,7 +128,7 @@ class UpstreamConnection final : public ResponseSource {
   // Call before the next read, when earlier bytes are not used any more.
   void widen_for_more();
   Task<BodyChunk> next_until(std::chrono::nanoseconds deadline);
-  Task<bool> grow_collected(std::size_t needed, std::size_t most);
+  Task<Reserved> grow_collected(std::size_t needed, std::size_t most);
   void release_collected();
 
   UpstreamPool& pool_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+
 namespace once::store {
 
 Task<ClaimResult> Claimant::claim(Op& claim, Hold hold) {
@@ -106,11 +107,11 @@ void Claimant::end_later(Op end, Stands claim, std::shared_ptr<const void> kept_
   host_.end_in_background(std::move(end), claim, std::move(kept_alive));
 }
 
-Task<bool> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
+Task<NewerClaim> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
   Op seen;
   seen.id = lost.id;
   co_await ports_.store.run(seen, ports_.home);
-  if (standing_of(seen, lost.nonce) != Standing::nothing) co_return false;
+  if (standing_of(seen, lost.nonce) != Standing::nothing) co_return NewerClaim::none;
   Op claim{.id = lost.id, .fingerprint = work.fingerprint(), .terms = lost.terms};
   claim.tenant = lost.tenant;
   claim.route = lost.route;
@@ -118,24 +119,24 @@ Task<bool> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
   if (claim.status == OpStatus::failed && claimed.stands == Stands::perhaps) {  // the work continues without it
     end_later(end_of(claim, Verb::finish, claim.nonce), Stands::perhaps);
   }
-  if (claim.status != OpStatus::done || claim.verdict != Verdict::execute) co_return false;
+  if (claim.status != OpStatus::done || claim.verdict != Verdict::execute) co_return NewerClaim::none;
   if (claim.record->attempt != Attempt{1}) {  // another owner has claimed and ended it since the lookup
     Op release = end_of(claim, Verb::release, claim.nonce);
     co_await end_soon(release);
-    co_return false;
+    co_return NewerClaim::none;
   }
   work.hand_over(claim);
-  co_return take_handed(lost, &work);
+  co_return take_handed(lost, &work) ? NewerClaim::taken : NewerClaim::none;
 }
 
 // A backend that commits its outcome in its own transaction does so before it answers. Its outcome stands, whatever
 // response arrived here; so does an outcome that an operator recorded meanwhile.
-Task<bool> Claimant::find_committed(Op& end) {
+Task<Committed> Claimant::find_committed(Op& end) {
   Op seen;
   seen.id = end.id;
   co_await ports_.store.run(seen, ports_.home);
   host_.store_answered(seen);
-  if (standing_of(seen, end.nonce) != Standing::succeeded || seen.record->outcome == nullptr) co_return false;
+  if (standing_of(seen, end.nonce) != Standing::succeeded || seen.record->outcome == nullptr) co_return Committed::no;
   if (shared_) {
     // Repeat the finish, which changes nothing: it makes this claim settled.
     end.verb = Verb::finish;
@@ -143,10 +144,10 @@ Task<bool> Claimant::find_committed(Op& end) {
     end.body_kept = seen.record->body_kept;
     end.outcome = seen.record->outcome;
     co_await ports_.store.run(end, ports_.home);
-    if (end.status != OpStatus::done) co_return false;
+    if (end.status != OpStatus::done) co_return Committed::no;
   }
   end.record = std::move(seen.record);
-  co_return true;
+  co_return Committed::yes;
 }
 
 }  // namespace once::store

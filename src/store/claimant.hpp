@@ -15,6 +15,12 @@
 
 namespace once::store {
 
+// Whether another claim of the same operation replaced a lost one: then it is in the op.
+enum class NewerClaim : std::uint8_t { none, taken };
+
+// Whether an owner's outcome is recorded although its own write was lost: then the op has the record.
+enum class Committed : std::uint8_t { no, yes };
+
 // What a claimant needs from its owner.
 class ClaimantHost {
  public:
@@ -78,12 +84,12 @@ class Claimant {
   void end_later(Op end, Stands claim, std::shared_ptr<const void> kept_alive = nullptr);
 
   // A write was answered with `lost`. If the store has no record of the operation any more, because it lost its data,
-  // claims the operation again for the running work. True: the op has the new claim.
-  Task<bool> claim_anew(Op& lost, Executions::Entry& work);
+  // claims the operation again for the running work.
+  Task<NewerClaim> claim_anew(Op& lost, Executions::Entry& work);
 
-  // Ending the claim was answered with `lost`. True: this owner's outcome is recorded nevertheless, committed by the
-  // backend; the op has the record.
-  Task<bool> find_committed(Op& end);
+  // Ending the claim was answered with `lost`. Checks whether this owner's outcome is recorded nevertheless, committed
+  // by the backend.
+  Task<Committed> find_committed(Op& end);
 
  private:
   enum class Strays : std::uint8_t { left, taken_back };

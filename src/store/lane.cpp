@@ -79,7 +79,7 @@ class ThreadLanes::Lane : private Work {
   LaneQueue queue_;
   std::size_t last_size_ = 0;
   std::chrono::nanoseconds last_took_{};
-  std::vector<Work*> told_;  // callers to resume on one executor
+  std::vector<Work*> answered_;  // callers to resume on one executor
 
   std::atomic<std::size_t> depth_{0};  // incoming and waiting
   std::atomic<std::uint64_t> refused_{0};
@@ -175,16 +175,16 @@ void ThreadLanes::Lane::complete_all() {
   while (!left.empty()) {
     Executor& home = left.front()->home;
     std::size_t others = 0;
-    told_.clear();
+    answered_.clear();
     for (Pending* each : left) {
       if (&each->home == &home) {
-        told_.push_back(each);
+        answered_.push_back(each);
       } else {
         left[others++] = each;
       }
     }
     left = left.first(others);
-    home.post_all(told_);  // from here on these are gone
+    home.post_all(answered_);  // from here on these are gone
   }
 }
 

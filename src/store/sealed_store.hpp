@@ -51,8 +51,12 @@ class SealedStore final : public Store {
   Duration time_limit() const override { return inner_.time_limit(); }
   std::size_t part_of(const OperationId& id) const override { return inner_.part_of(id); }
   bool answer_at_once(Op& op) override;
-  void tell_evictions(std::function<void(const Evicted&)> told) override { inner_.tell_evictions(std::move(told)); }
-  void tell_ends(std::function<void(const OperationId&)> told) override { inner_.tell_ends(std::move(told)); }
+  void notify_of_evictions(std::function<void(const Evicted&)> notify) override {
+    inner_.notify_of_evictions(std::move(notify));
+  }
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override {
+    inner_.notify_of_ends(std::move(notify));
+  }
   Traits traits() const override { return inner_.traits(); }
   bool failed_for_good() const override { return inner_.failed_for_good(); }
   // Reported outcome sizes are the encrypted ones.

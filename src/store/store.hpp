@@ -167,7 +167,7 @@ struct Traits {
   Shared shared = Shared::no;     // other gateways use it too: claims need leases, and its clock decides
   // The caller's thread executes its own op; for stores that never block.
   bool inline_execution = false;
-  bool evicts = false;  // it removes records when it is full (Op::holder, tell_evictions())
+  bool evicts = false;  // it removes records when it is full (Op::holder, notify_of_evictions())
 };
 
 class Exclusive;
@@ -186,13 +186,13 @@ class Store {
   virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
   // Thread-safe. Answers the op if that needs neither a wait nor a change; false: call execute().
   virtual bool answer_at_once(Op& /*op*/) { return false; }
-  // `told` is called when another gateway ends, or appends to, an operation that a request of this process waits for
+  // `notify` is called when another gateway ends, or appends to, an operation that a request of this process waits for
   // (Waits): on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A store
   // that is not shared never notifies.
-  virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
-  // A store that evicts reports it: `told` is called on any thread, and must not call the store. Call this once, before
-  // the first batch.
-  virtual void tell_evictions(std::function<void(const Evicted&)> /*told*/) {}
+  virtual void notify_of_ends(std::function<void(const OperationId&)> /*notify*/) {}
+  // A store that evicts reports it: `notify` is called on any thread, and must not call the store. Call this once,
+  // before the first batch.
+  virtual void notify_of_evictions(std::function<void(const Evicted&)> /*notify*/) {}
   virtual Traits traits() const = 0;
   // Thread-safe. True: nothing can be written until a restart, so retrying is pointless.
   virtual bool failed_for_good() const { return false; }

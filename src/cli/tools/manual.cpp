@@ -28,7 +28,7 @@ int write_manual(int argc, char** argv) {
   std::string date;
   CLI::App tool("Writes the manual pages of once", "once_manual");
   tool.add_option("folder", folder, "Where to")->required()->type_name("FOLDER");
-  tool.add_option("--date", date, "What stands in the foot of every page")->type_name("DATE");
+  tool.add_option("--date", date, "The text in the footer of every page")->type_name("DATE");
   CLI11_PARSE(tool, argc, argv);
   CLI::App app;
   const Commands commands = add_commands(app);

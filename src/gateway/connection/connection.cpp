@@ -67,7 +67,7 @@ bool Connection::holds(Scarce what) const {
     case Scarce::spool: return reader_.is_spooling();
     case Scarce::body_memory: break;
   }
-  return reply.body.size() > ToldOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr) ||
+  return reply.body.size() > SharedOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr) ||
          reader_.is_collecting();
 }
 
@@ -89,15 +89,16 @@ Task<void> Connection::run() {
   if (io_.secure) after = co_await shake_hands();
   while (after == After::keep) {
     io_.buffer.rewind();
-    bool came = may_take_another();
-    if (came && io_.buffer.empty()) came = co_await wait_for_request();
-    if (!came) break;
+    if (!may_take_another()) break;
+    Io came = Io::ok;
+    if (io_.buffer.empty()) came = co_await wait_for_request();
+    if (came != Io::ok) break;
     // From its first bytes on it counts as a request, unless the client leaves before the head is complete.
     fresh_ = false;
     RequestContext request(worker_, io_, scratch_);
-    const RequestReader::HeadRead read = co_await reader_.read_head(request);
-    if (read == RequestReader::HeadRead::closed) break;
-    if (read == RequestReader::HeadRead::whole) co_await answer(request);
+    const RequestReader::MessageRead read = co_await reader_.read_head(request);
+    if (read == RequestReader::MessageRead::closed) break;
+    if (read == RequestReader::MessageRead::whole) co_await answer(request);
     after = end(request);
   }
   if (io_.socket.write_timed_out()) {
@@ -149,7 +150,7 @@ bool Connection::may_take_another() const {
   return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
 }
 
-Task<bool> Connection::wait_for_request() {
+Task<Io> Connection::wait_for_request() {
   const Duration idle = worker_.idle_closed() ? first_request_wait : worker_.generation()->settings().timeouts.idle;
   idle_ = true;
   IoResult got = co_await io_.socket.read_some(io_.buffer.room(), std::min(idle, rest_after));
@@ -164,9 +165,8 @@ Task<bool> Connection::wait_for_request() {
     if (got.status == Io::ok) got = co_await io_.socket.read_some(io_.buffer.room(), header);
   }
   idle_ = false;
-  if (got.status != Io::ok) co_return false;
-  io_.buffer.commit(got.bytes);
-  co_return true;
+  if (got.status == Io::ok) io_.buffer.commit(got.bytes);
+  co_return got.status;
 }
 
 Task<void> Connection::answer(RequestContext& request) {
@@ -180,8 +180,8 @@ Task<void> Connection::answer(RequestContext& request) {
     co_return;
   }
   if (is_preflight(head)) {
-    const bool answered = co_await answered_preflight(request);
-    if (answered) co_return;
+    const Answered answered = co_await answer_preflight_of(request);
+    if (answered == Answered::yes) co_return;
   }
   if (KeyedHandler::asks_lookup(head)) {
     co_await keyed_.look_up(request, scratch_.path);
@@ -226,10 +226,10 @@ Task<void> Connection::answer(RequestContext& request) {
   }
 }
 
-Task<bool> Connection::answered_preflight(RequestContext& request) {
+Task<Answered> Connection::answer_preflight_of(RequestContext& request) {
   const http::RequestHead& head = io_.head;
   const auto path = normalise_path(head.path, scratch_.path);
-  if (!path) co_return false;
+  if (!path) co_return Answered::no;
   RoutedPolicy asked{};
   bool allowed = false;
   Method named{};
@@ -238,17 +238,17 @@ Task<bool> Connection::answered_preflight(RequestContext& request) {
     asked = request.generation->routes().find(method, *path, head.host);
     allowed = asked.policy != nullptr && CorsGrant(*asked.policy, head).allowed();
   }
-  if (!allowed) co_return false;
+  if (!allowed) co_return Answered::no;
   request.take_route(asked);
   if (answer_preflight(*asked.policy, head, request.id(), writer_.reply()) == Preflight::malformed) {
     co_await writer_.write_problem(
         request, problem(ProblemKind::bad_request, "The preflight request asks for an invalid method or header name."));
-    co_return true;
+    co_return Answered::yes;
   }
   worker_.metrics().preflights.add();
   request.close_unless_read();
   co_await writer_.write(request);
-  co_return true;
+  co_return Answered::yes;
 }
 
 After Connection::end(RequestContext& request) {

@@ -43,11 +43,11 @@ class Connection final : private ServedConnection, private RoomMaker, private Cl
   // Answers a client that speaks plain HTTP on the TLS port.
   Task<void> refuse_plain_http();
   bool may_take_another() const;
-  // True: the first bytes of a request have arrived.
-  Task<bool> wait_for_request();
+  // ok: the first bytes of a request have arrived.
+  Task<http::Io> wait_for_request();
   Task<void> answer(RequestContext& request);
-  // False: this is no preflight for Once to answer.
-  Task<bool> answered_preflight(RequestContext& request);
+  // Answers the request if it is a preflight for Once to answer.
+  Task<Answered> answer_preflight_of(RequestContext& request);
   // Counts and logs the finished request and frees what it held.
   After end(RequestContext& request);
   void log_access(const RequestContext& request, std::chrono::nanoseconds spent);

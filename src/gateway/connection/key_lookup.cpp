@@ -116,17 +116,17 @@ bool KeyedHandler::awaits_continue(const Policy& policy) const {
   return io_.head.expects_continue && io_.buffer.empty() && large;
 }
 
-Task<bool> KeyedHandler::refuse_mismatch_unread(RequestContext& request, const Key& key,
-                                                const RequestIdentity& identity) {
+Task<Answered> KeyedHandler::refuse_mismatch_unread(RequestContext& request, const Key& key,
+                                                    const RequestIdentity& identity) {
   const auto operation = identity.operation(key, {});
-  if (!operation || is_of_life(*request.route.policy, io_.head.method)) co_return false;
+  if (!operation || is_of_life(*request.route.policy, io_.head.method)) co_return Answered::no;
   const KeyedRequest asked = request_about(request, *operation);
-  const bool differs = co_await exchange_.mismatches_unread(asked, writer_.reply());
-  if (!differs) co_return false;
+  const HeadMatch match = co_await exchange_.compare_unread(asked, writer_.reply());
+  if (match == HeadMatch::possible) co_return Answered::no;
   request.operation = *operation;
   request.close_unless_read();
   co_await write_reply(request, nullptr);
-  co_return true;
+  co_return Answered::yes;
 }
 
 KeyedRequest KeyedHandler::request_about(RequestContext& request, const OperationId& operation) {

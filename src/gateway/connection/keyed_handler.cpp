@@ -16,7 +16,7 @@ KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, 
       writer_(writer),
       place_(connection.place),
       presence_(io.socket),
-      memory_(shared_.usage, shared_.readers, shared_.told, worker.loop(), worker.metrics(), connection.room),
+      memory_(shared_.usage, shared_.readers, shared_.outcomes, worker.loop(), worker.metrics(), connection.room),
       exchange_(worker.exchange_ports(&memory_)) {}
 
 struct KeyedHandler::WriterIdle {
@@ -35,10 +35,10 @@ void KeyedHandler::begin_reply() {
 
 Task<void> KeyedHandler::write_beside() {
   writing_ = true;
-  const bool whole = co_await writer_.write(*request_);
+  const http::Transfer reply = co_await writer_.write(*request_);
   writer_.reply().source.reset();  // once the client has left, its source must not delay the exchange
   writing_ = false;
-  if (!whole) end_cut_reply();
+  if (reply == http::Transfer::cut_off) end_cut_reply();
   if (awaits_writer_) awaits_writer_.resume();
 }
 
@@ -151,14 +151,15 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     co_await refuse_caller(request, KeyQuota::too_many_at_work);
     co_return;
   }
-  bool whole = reader_.take_body_at_hand(policy.max_request_body);
-  if (!whole && key && awaits_continue(policy)) {
-    const bool refused = co_await refuse_mismatch_unread(request, *key, identity);
-    if (refused) co_return;
+  const bool at_hand = reader_.take_body_at_hand(policy.max_request_body);
+  if (!at_hand && key && awaits_continue(policy)) {
+    const Answered refused = co_await refuse_mismatch_unread(request, *key, identity);
+    if (refused == Answered::yes) co_return;
   }
   const BodyBounds bounds = bounds_for(policy, key, identity);
-  if (!whole) whole = co_await reader_.read_body(request, bounds);
-  if (!whole) co_return;
+  auto body = RequestReader::MessageRead::whole;
+  if (!at_hand) body = co_await reader_.read_body(request, bounds);
+  if (body != RequestReader::MessageRead::whole) co_return;
   Identified identified = co_await identify(identity, key);
   if (!identified.operation) {
     co_await writer_.write_problem(request, std::move(identified.operation.error()));
@@ -212,16 +213,16 @@ Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* wri
   reader_.drop_body();  // a slow reader keeps only its response in memory
   const bool holds = write != nullptr && write->holds_resource();
   if (!holds && !writer_.reply().reads_store) request.store_need.end();  // and does not delay a handover
-  const bool relayed = co_await writer_.write(request);
+  const http::Transfer sent = co_await writer_.write(request);
   if (!holds) co_return;
   // The response was too large to keep; the write's outcome is only known when the response has ended.
   Reply& reply = writer_.reply();
-  bool came_whole = relayed && reply.source != nullptr;
-  if (!relayed && reply.source) {
-    came_whole = co_await drain(*reply.source, request.route.policy->timeouts, worker_.loop());
+  auto came = reply.source != nullptr ? sent : http::Transfer::cut_off;
+  if (sent == http::Transfer::cut_off && reply.source) {
+    came = co_await drain(*reply.source, request.route.policy->timeouts, worker_.loop());
   }
   reply.source.reset();
-  co_await write->end(came_whole, reply.status);
+  co_await write->end(came == http::Transfer::whole, reply.status);
 }
 
 Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Refusal refusal) {

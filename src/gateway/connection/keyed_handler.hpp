@@ -62,8 +62,8 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   BodyBounds bounds_for(const Policy& policy, const std::optional<Key>& key, const RequestIdentity& identity) const;
   // Whether the client waits for 100 Continue before it sends a body that is, or may be, too large for memory.
   bool awaits_continue(const Policy& policy) const;
-  // Refuses the request before its body is read, if it differs from the recorded one. False: nothing was answered.
-  Task<bool> refuse_mismatch_unread(RequestContext& request, const Key& key, const RequestIdentity& identity);
+  // Refuses the request before its body is read, if it differs from the recorded one.
+  Task<Answered> refuse_mismatch_unread(RequestContext& request, const Key& key, const RequestIdentity& identity);
   struct Identified {
     std::expected<OperationId, Problem> operation;
     Fingerprint fingerprint;

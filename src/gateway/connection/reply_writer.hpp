@@ -23,9 +23,9 @@ class ReplyWriter final : public InterimSink {
   Reply& reply() { return reply_; }
   const Reply& reply() const { return reply_; }
 
-  // Adds what only the connection knows: date, CORS fields, framing, persistence. False: the client has left, or the
+  // Adds what only the connection knows: date, CORS fields, framing, persistence. cut_off: the client has left, or the
   // source broke off.
-  Task<bool> write(RequestContext& request);
+  Task<http::Transfer> write(RequestContext& request);
   Task<void> write_problem(RequestContext& request, Problem answer);
   // Replies 204 with just a request id to an OPTIONS whose Max-Forwards ends here: the methods that the backend allows
   // are unknown here.
@@ -36,7 +36,7 @@ class ReplyWriter final : public InterimSink {
   Task<void> interim(const http::ResponseHead& head) override;
 
  private:
-  Task<bool> stream_rest(bool chunked);
+  Task<http::Transfer> stream_rest(bool chunked);
 
   Worker& worker_;
   ClientIo& io_;

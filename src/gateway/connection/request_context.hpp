@@ -48,6 +48,9 @@ struct RequestScratch {
   std::string path;
 };
 
+// Whether a step has answered the request.
+enum class Answered : std::uint8_t { no, yes };
+
 // What to do with the connection after a request.
 enum class After : std::uint8_t {
   keep,

@@ -24,7 +24,7 @@ constexpr std::size_t most_empty_lines = 4;
 
 }  // namespace
 
-Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) {
+Task<RequestReader::MessageRead> RequestReader::read_head(RequestContext& request) {
   const ServingSettings& settings = request.settings();
   const http::HeadLimits limits{.max_bytes = settings.limits.max_header_bytes,
                                 .max_fields = settings.limits.max_header_count,
@@ -46,7 +46,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
       const http::ParseResult result = http::parse(buffer.unread(), limits, io_.head);
       if (result.parsed == Parsed::bad) {
         co_await refuse_head(request, head_problem(result.error));
-        co_return HeadRead::refused;
+        co_return MessageRead::refused;
       }
       if (result.parsed == Parsed::complete) {
         if (buffer.capacity() >= io_.head.size + body_window) {
@@ -54,7 +54,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
           io_.body = http::BodyDecoder(io_.head.framing);
           io_.pace = {.least_rate = settings.limits.min_rate, .grace = settings.timeouts.body_idle};
           io_.read_body_at_hand();
-          co_return HeadRead::whole;
+          co_return MessageRead::whole;
         }
         buffer.grow(io_.head.size + body_window);  // moves the bytes, so the head is parsed again in the next round
         progress = {};
@@ -72,13 +72,13 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
     if (was_refused()) {
       forget_head();
       co_await answer_unread(request);
-      co_return HeadRead::refused;
+      co_return MessageRead::refused;
     }
-    if (got.status != Io::ok && got.status != Io::timed_out) co_return HeadRead::closed;
+    if (got.status != Io::ok && got.status != Io::timed_out) co_return MessageRead::closed;
     if (got.status == Io::timed_out || spent >= settings.timeouts.header) {
       co_await refuse_head(request,
                            problem(ProblemKind::request_timeout, "The request header did not arrive in time."));
-      co_return HeadRead::refused;
+      co_return MessageRead::refused;
     }
     buffer.commit(got.bytes);
   }
@@ -108,12 +108,12 @@ bool RequestReader::take_body_at_hand(std::size_t limit) {
   return true;
 }
 
-Task<bool> RequestReader::read_body(RequestContext& request, const BodyBounds& bounds) {
+Task<RequestReader::MessageRead> RequestReader::read_body(RequestContext& request, const BodyBounds& bounds) {
   const BodyRead read = co_await collect_body(request, bounds);
-  if (read == BodyRead::whole) co_return true;
+  if (read == BodyRead::whole) co_return MessageRead::whole;
   drop_body();
   co_await refuse_body(request, read, bounds);
-  co_return false;
+  co_return read == BodyRead::gone ? MessageRead::closed : MessageRead::refused;
 }
 
 RequestReader::BodyRead RequestReader::judge_size(const RequestContext& request, const BodyBounds& bounds) {

@@ -34,19 +34,18 @@ class RequestReader final : public BodyKeeper {
   RequestReader(Worker& worker, ClientIo& io, ReplyWriter& writer, RoomMaker& room)
       : worker_(worker), io_(io), writer_(writer), room_(room), held_(worker.shared().usage) {}
 
-  enum class HeadRead : std::uint8_t {
+  enum class MessageRead : std::uint8_t {
     whole,
     refused,  // refused and already answered
     closed,   // the client has left
   };
   // Call when the first bytes are in the buffer.
-  Task<HeadRead> read_head(RequestContext& request);
+  Task<MessageRead> read_head(RequestContext& request);
 
   // The common case without a wait: there is no body, or it arrived with the head and is used in place. False: call
   // read_body().
   bool take_body_at_hand(std::size_t limit);
-  // False: the request was refused and answered, or the client has left.
-  Task<bool> read_body(RequestContext& request, const BodyBounds& bounds);
+  Task<MessageRead> read_body(RequestContext& request, const BodyBounds& bounds);
   // The body that one of these has read; valid until drop_body().
   std::string_view body() const { return body_; }
   // The body, if it is not in memory. Null: it is.

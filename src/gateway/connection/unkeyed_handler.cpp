@@ -97,10 +97,11 @@ Task<std::optional<ProblemKind>> UnkeyedHandler::pass(RequestContext& request, P
 // Read the body first: the write takes its turn only when it is complete, so slow clients delay no others.
 Task<void> UnkeyedHandler::answer_write(RequestContext& request, ResourceWrite& write) {
   const Policy& policy = *request.route.policy;
-  bool whole = reader_.take_body_at_hand(policy.max_request_body);
+  const bool at_hand = reader_.take_body_at_hand(policy.max_request_body);
   const BodyBounds bounds{.in_memory = policy.max_request_body};
-  if (!whole) whole = co_await reader_.read_body(request, bounds);
-  if (!whole) co_return;
+  auto body = RequestReader::MessageRead::whole;
+  if (!at_hand) body = co_await reader_.read_body(request, bounds);
+  if (body != RequestReader::MessageRead::whole) co_return;
   std::optional<Problem> refused = co_await write.begin();
   if (refused) {
     co_await writer_.write_problem(request, *std::move(refused));

@@ -81,7 +81,7 @@ void Exchange::end() {
   op_.record.reset();
   op_.outcome.reset();
   op_.chunks.clear();
-  told_.reset();
+  reply_outcome_.reset();
   claimant_.charge_to(nullptr);
   ports_.metrics.in_flight.subtract();
 }
@@ -89,13 +89,13 @@ void Exchange::end() {
 Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
   owner_.begin(request.policy.wait_limit, may_stream() ? Awaited::end_or_stream : Awaited::end);
-  bool decided = false;
+  Step step = Step::again;
   bool known_key = false;
-  while (!decided) {
-    decided = true;
+  while (step == Step::again) {
+    step = Step::answered;
     co_await claim();
     if (op_.status == OpStatus::failed) {
-      decided = co_await go_without_claim();
+      step = co_await go_without_claim();
       continue;
     }
     known_key = op_.verdict != Verdict::execute;
@@ -103,7 +103,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
     if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
     switch (op_.verdict) {
-      case Verdict::execute: decided = co_await start(); break;
+      case Verdict::execute: step = co_await start(); break;
       case Verdict::replay:
         if (op_.record->body_kept == BodyKept::in_chunks) {
           co_await reply_in_chunks(Ending::replayed);
@@ -113,18 +113,17 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
         break;
       case Verdict::not_kept: answers().not_kept(); break;
       case Verdict::mismatch: answers().mismatch(); break;
-      case Verdict::in_flight: {
-        const Waited waited = co_await wait_for_owner();
-        decided = waited == Waited::answered;
-        break;
-      }
+      case Verdict::in_flight: step = co_await wait_for_owner(); break;
       case Verdict::too_early:
         answers().too_early(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
         break;
       case Verdict::held: {
         const Attached attached = co_await attach(Ending::unknown);
-        decided = attached != Attached::settled;
-        if (attached != Attached::yes && decided) answer_unattached(attached);
+        if (attached == Attached::settled) {
+          step = Step::again;
+        } else if (attached != Attached::yes) {
+          answer_unattached(attached);
+        }
         break;
       }
       case Verdict::gone: answers().expired(); break;
@@ -155,15 +154,15 @@ Task<void> Exchange::claim() {
   if (op_.status == OpStatus::failed) log_refusal();
 }
 
-// The claim failed. True: the request is answered.
-Task<bool> Exchange::go_without_claim() {
+// The claim failed.
+Task<Exchange::Step> Exchange::go_without_claim() {
   const Nonce asked = op_.nonce;
   const bool bypasses = request_->policy.store_down == StoreDown::bypass && op_.fault != StoreFault::full;
   auto entered = Executions::Entered::yes;
   if (bypasses) entered = work_.enter_unclaimed(request_->id, request_->fingerprint);
   if (bypasses && entered == Executions::Entered::yes) {
     co_await bypass(asked);
-    co_return true;
+    co_return Step::answered;
   }
   if (claimed_.stands == Stands::perhaps) claimant_.take_back_later(op_);
   if (!bypasses) {
@@ -172,10 +171,10 @@ Task<bool> Exchange::go_without_claim() {
     } else {
       answers().store_fault(op_.fault);
     }
-    co_return true;
+    co_return Step::answered;
   }
-  const bool answered = co_await answer_at_work(entered);
-  co_return answered;
+  const Step step = co_await answer_at_work(entered);
+  co_return step;
 }
 
 void Exchange::log_refusal() const {
@@ -201,18 +200,18 @@ void Exchange::log_unknown() const {
                                       {"trace", http::trace_id(request_->head)}});
 }
 
-Task<Exchange::Waited> Exchange::wait_for_owner() {
+Task<Exchange::Step> Exchange::wait_for_owner() {
   Attached attached = co_await attach(Ending::attached);
-  if (attached == Attached::yes) co_return Waited::answered;
-  if (attached == Attached::settled && op_.status == OpStatus::done) co_return Waited::owner_ended;
+  if (attached == Attached::yes) co_return Step::answered;
+  if (attached == Attached::settled && op_.status == OpStatus::done) co_return Step::again;
   if (request_->policy.in_flight == InFlight::wait) {
     const WaitEnd end = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
-    if (end == WaitEnd::owner_ended) co_return Waited::owner_ended;
+    if (end == WaitEnd::owner_ended) co_return Step::again;
     if (end == WaitEnd::streams) {
       attached = co_await attach(Ending::attached);
-      if (attached == Attached::yes) co_return Waited::answered;
+      if (attached == Attached::yes) co_return Step::answered;
       // The stream has ended meanwhile.
-      if (attached == Attached::no || attached == Attached::settled) co_return Waited::owner_ended;
+      if (attached == Attached::no || attached == Attached::settled) co_return Step::again;
     }
     op_.status = end == WaitEnd::store_failed ? OpStatus::failed : OpStatus::done;
   }
@@ -221,7 +220,7 @@ Task<Exchange::Waited> Exchange::wait_for_owner() {
   } else {
     answers().in_flight();
   }
-  co_return Waited::answered;
+  co_return Step::answered;
 }
 
 // The store does not answer while this process executes the operation. On a shared store another gateway may have taken
@@ -235,25 +234,25 @@ void Exchange::answer_at_work_unseen() {
 }
 
 // The claim is ours. If this process already executes the operation, that execution gets the claim and this request
-// waits for it. True: the request is answered.
-Task<bool> Exchange::start() {
+// waits for it.
+Task<Exchange::Step> Exchange::start() {
   const Executions::Entered entered = co_await claimant_.enter(op_, work_);
   if (entered == Executions::Entered::yes) {
     co_await execute();
-    co_return true;
+    co_return Step::answered;
   }
-  const bool answered = co_await answer_at_work(entered);
-  co_return answered;
+  const Step step = co_await answer_at_work(entered);
+  co_return step;
 }
 
-// This process already executes the operation. False: that execution has ended, so claim again.
-Task<bool> Exchange::answer_at_work(Executions::Entered entered) {
+// This process already executes the operation.
+Task<Exchange::Step> Exchange::answer_at_work(Executions::Entered entered) {
   if (entered == Executions::Entered::other_request) {
     answers().mismatch();
-    co_return true;
+    co_return Step::answered;
   }
-  const Waited waited = co_await wait_for_owner();
-  co_return waited == Waited::answered;
+  const Step step = co_await wait_for_owner();
+  co_return step;
 }
 
 Task<void> Exchange::leave_work() {
@@ -276,7 +275,7 @@ Task<void> Exchange::execute() {
   const Duration sent_at = ports_.clock.running();
   BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
-  if (tells_before_end(answer)) {
+  if (replies_before_end(answer)) {
     co_await record_stream(answer, sent_at);
     // closes the connection unless the response is complete: another request may execute from now on
     answer.source.reset();
@@ -333,22 +332,22 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   const RecordPolicy& policy = request_->policy.record;
   OutcomeBytes outcome;
   int status = 0;
-  said_ = {};
+  backend_policy_ = {};
   if (answered) {
     status = answer.head->status;
     split_response_fields(*answer.head);
     outcome = encode_answer(answer);
-    told_ = counted(outcome);
+    reply_outcome_ = counted(outcome);
   }
-  const Settlement settlement = settle(weighed(answer, policy), status, said_, policy);
+  const Settlement settlement = settle(weighed(answer, policy), status, backend_policy_, policy);
   // The outcome holds the whole response: free the source, so that no second copy is held while it is recorded.
   if (answer.delivery != Delivery::oversize) answer.source.reset();
   switch (settlement.kind) {
     case Settlement::Kind::release: {
       const OpStatus undone = co_await release();
       if (undone == OpStatus::lost) {
-        const bool committed = co_await reply_as_committed();
-        if (committed) co_return;
+        const Committed committed = co_await reply_as_committed();
+        if (committed == Committed::yes) co_return;
       }
       answer_released(answer, undone);
       co_return;
@@ -360,8 +359,8 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
       const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
       if (recorded == OpStatus::lost) {
-        const bool committed = co_await reply_as_committed();
-        if (committed) co_return;
+        const Committed committed = co_await reply_as_committed();
+        if (committed == Committed::yes) co_return;
       }
       if (recorded == OpStatus::done && another_outcome_stands(op_)) {
         ports_.metrics.committed_by_backend.add();
@@ -378,8 +377,8 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     case Settlement::Kind::unknown: {
       const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
       if (recorded == OpStatus::lost) {
-        const bool committed = co_await reply_as_committed();
-        if (committed) co_return;
+        const Committed committed = co_await reply_as_committed();
+        if (committed == Committed::yes) co_return;
       }
       if (answered) {
         reply_with(answer, Ending::unknown);
@@ -407,8 +406,8 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.outcome = std::move(outcome);
   co_await end_claim();
   if (op_.status == OpStatus::lost && kept != BodyKept::in_chunks) {
-    const bool anew = co_await claimant_.claim_anew(op_, work_);
-    if (anew) co_await end_claim();
+    const NewerClaim newer = co_await claimant_.claim_anew(op_, work_);
+    if (newer == NewerClaim::taken) co_await end_claim();
   }
   if (op_.status == OpStatus::done) {
     count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
@@ -421,7 +420,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
                                               {"error", op_.error},
                                               {"trace", http::trace_id(request_->head)}});
     // Once the lease has ended, the record is unknown by itself.
-    if (!shared_) end_later(told_);
+    if (!shared_) end_later(reply_outcome_);
   }
   co_return op_.status;
 }
@@ -445,17 +444,25 @@ void Exchange::end_later(OutcomeBytes kept_alive) {
 Duration Exchange::ttl_of(State state) const {
   const Policy& policy = request_->policy;
   Duration ttl = state == State::unknown ? terms_of(policy).ttl : policy.ttl;
-  if (state == State::succeeded && said_.ttl) ttl = *said_.ttl;
+  if (state == State::succeeded && backend_policy_.ttl) ttl = *backend_policy_.ttl;
   if (!request_->life) return ttl;
   const Duration since = ports_.clock.now() - claimed_.asked;
   return std::min(ttl, longest_ttl_of_life(policy, since));
 }
 
-Task<bool> Exchange::reply_as_committed() {
-  const bool committed = co_await claimant_.find_committed(op_);
-  count(committed ? ClaimEnd::succeeded : ClaimEnd::lost);
-  (committed ? ports_.metrics.committed_by_backend : ports_.metrics.claims_lost).add();
-  if (committed) co_await reply_as_recorded(Ending::executed);
+Task<Committed> Exchange::reply_as_committed() {
+  const Committed committed = co_await claimant_.find_committed(op_);
+  switch (committed) {
+    case Committed::yes:
+      count(ClaimEnd::succeeded);
+      ports_.metrics.committed_by_backend.add();
+      co_await reply_as_recorded(Ending::executed);
+      break;
+    case Committed::no:
+      count(ClaimEnd::lost);
+      ports_.metrics.claims_lost.add();
+      break;
+  }
   co_return committed;
 }
 
@@ -486,10 +493,10 @@ Task<void> Exchange::bypass(Nonce asked) {
     if (uncertain) claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
   } else {
     if (is_answered(answer.delivery)) {
-      said_ = {};
+      backend_policy_ = {};
       split_response_fields(*answer.head);
       OutcomeBytes outcome = encode_answer(answer);
-      told_ = counted(outcome);
+      reply_outcome_ = counted(outcome);
       if (uncertain) end_bypassed(answer, std::move(outcome), asked);
     } else if (uncertain) {
       claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
@@ -503,7 +510,7 @@ Task<void> Exchange::bypass(Nonce asked) {
 // outcome.
 void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
   const RecordPolicy& policy = request_->policy.record;
-  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, said_, policy);
+  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, backend_policy_, policy);
   Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
   end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
                     : settlement.kind == Settlement::Kind::fail  ? State::failed
@@ -513,7 +520,7 @@ void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, c
     end.outcome = std::move(outcome);
   }
   end.terms.ttl = ttl_of(end.final_state);
-  claimant_.end_later(std::move(end), Stands::perhaps, told_);
+  claimant_.end_later(std::move(end), Stands::perhaps, reply_outcome_);
 }
 
 void Exchange::reply_bypassed(BackendAnswer& answer) {

@@ -59,6 +59,9 @@ struct KeyedRequest {
   BodyKeeper* keeper = nullptr;      // of the body, whose upload may outlast the exchange
 };
 
+// What the head of a request shows about the recorded one, before its body is read.
+enum class HeadMatch : std::uint8_t { possible, mismatch };
+
 class Exchange {
  public:
   explicit Exchange(const ExchangePorts& ports);
@@ -71,9 +74,9 @@ class Exchange {
   Task<void> look_up(const KeyedRequest& request, Reply& reply);
   // Stops the streaming response of the request's id; what is recorded stays.
   Task<void> stop(const KeyedRequest& request, Reply& reply);
-  // Whether the head alone proves, before the body is read, that this request differs from the recorded one. Fills in
-  // the reply only then.
-  Task<bool> mismatches_unread(const KeyedRequest& request, Reply& reply);
+  // Compares the head of a request, before its body is read, with the recorded one. Fills in the reply for a mismatch
+  // only.
+  Task<HeadMatch> compare_unread(const KeyedRequest& request, Reply& reply);
   // Frees the buffers.
   void release_memory();
 
@@ -81,17 +84,19 @@ class Exchange {
   void begin(const KeyedRequest& request, Reply& reply);
   void end();
   Task<void> read_record();
-  Task<bool> reply_looked_up();
-  Task<bool> stop_found();
-  Task<bool> finish_stopped(OutcomeBytes outcome);
+  enum class Step : std::uint8_t {
+    answered,  // the reply is filled in
+    again,     // the record has changed since it was read: claim or read it again
+  };
+  Task<Step> reply_looked_up();
+  Task<Step> stop_found();
+  Task<Step> finish_stopped(OutcomeBytes outcome);
   void reply_stopped(bool stopped);
   Task<void> claim();
-  Task<bool> start();
-  Task<bool> go_without_claim();
-  Task<bool> answer_at_work(Executions::Entered entered);
-  // answered: the reply is filled in. owner_ended: claim again.
-  enum class Waited : std::uint8_t { answered, owner_ended };
-  Task<Waited> wait_for_owner();
+  Task<Step> start();
+  Task<Step> go_without_claim();
+  Task<Step> answer_at_work(Executions::Entered entered);
+  Task<Step> wait_for_owner();
   void answer_at_work_unseen();
   Task<void> execute();
   // Counts and logs a response that cannot be parsed, because the client only sees that the outcome is unknown.
@@ -100,10 +105,10 @@ class Exchange {
   bool may_stream() const { return ports_.streams != nullptr && request_->streams != nullptr; }
   // Whether the reply starts before the claim ends: the response is recorded as it streams, or is too large to record
   // and is relayed.
-  bool tells_before_end(const BackendAnswer& answer) const;
+  bool replies_before_end(const BackendAnswer& answer) const;
   Task<void> record_stream(BackendAnswer& answer, Duration sent_at);
   struct Streamed;
-  void tell_stream(const Streamed& streamed, Duration sent_at);
+  void start_stream_reply(const Streamed& streamed, Duration sent_at);
   Task<void> answer_unbegun(const Streamed& streamed);
   Task<void> settle_stream(StreamEnd end, const Streamed& streamed);
   Task<void> settle_whole_stream(StreamEnd end, const Streamed& streamed);
@@ -129,13 +134,13 @@ class Exchange {
   Task<std::uint64_t> find_resume(const StoredResponse& head, const Nonce& nonce);
   bool may_read(const Fingerprint& of) const;
   std::uint64_t resumed_at(const StoredResponse& head, std::string_view body) const;
-  void tell_offset(std::uint64_t offset);
+  void add_offset_field(std::uint64_t offset);
   void answer_released(BackendAnswer& answer, OpStatus undone);
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
   Task<void> end_claim();
   void end_later(OutcomeBytes kept_alive);
   Task<OpStatus> release();
-  Task<bool> reply_as_committed();
+  Task<Committed> reply_as_committed();
   Task<void> bypass(Nonce asked);
   void end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked);
   void reply_bypassed(BackendAnswer& answer);
@@ -154,7 +159,7 @@ class Exchange {
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
   OutcomeBytes counted(const OutcomeBytes& outcome);
   void reply_with(BackendAnswer& answer, Ending ending);
-  OutcomeBytes recorded_to_tell(Ending ending);
+  OutcomeBytes recorded_for_reply(Ending ending);
   void reply_recorded(Ending ending);
   Task<void> reply_in_chunks(Ending ending);
   enum class Part : std::uint8_t { all_that_was_sent, less, unreadable };
@@ -177,12 +182,12 @@ class Exchange {
   Attempt attempt_{};
   std::optional<ClaimEnd> settled_;
   OwnerWait owner_;
-  std::string label_;            // route and request of the claim, for operators
-  std::string for_backend_;      // fields that Once adds to the request
-  std::string stored_fields_;    // response fields that are part of the outcome
-  std::string unstored_fields_;  // response fields for this client only
-  BackendPolicy said_;           // by the backend, of its response
-  OutcomeBytes told_;            // the response as its client gets it; what is recorded may be dropped by then
+  std::string label_;             // route and request of the claim, for operators
+  std::string for_backend_;       // fields that Once adds to the request
+  std::string stored_fields_;     // response fields that are part of the outcome
+  std::string unstored_fields_;   // response fields for this client only
+  BackendPolicy backend_policy_;  // by the backend, of its response
+  OutcomeBytes reply_outcome_;    // the response as its client gets it; what is recorded may be dropped by then
 };
 
 }  // namespace once::gateway

@@ -37,7 +37,7 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
       continue;
     }
     if (same_name(field.name, "Idempotency-Policy")) {
-      said_.add(field.value);
+      backend_policy_.add(field.value);
       continue;
     }
     const bool for_nobody = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||
@@ -74,7 +74,7 @@ OutcomeBytes Exchange::counted(const OutcomeBytes& outcome) {
 }
 
 void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
-  auto response = decode(*told_);
+  auto response = decode(*reply_outcome_);
   ONCE_ASSERT(response.has_value());
   if (answer.delivery == Delivery::oversize) {
     if (answer.head->framing.kind == http::Framing::Kind::length) {
@@ -84,7 +84,7 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
     reply_->source = std::move(answer.source);
     reply_->stream_idle = request_->policy.timeouts.stream_idle;
   }
-  reply_->outcome = std::move(told_);
+  reply_->outcome = std::move(reply_outcome_);
   // If an outcome was recorded, the record says when it expires.
   const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
   write_response(*reply_, *response,
@@ -97,7 +97,7 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
 }
 
 // The recorded outcome for the reply. One that another reply already holds takes no more memory. Null: no memory.
-OutcomeBytes Exchange::recorded_to_tell(Ending ending) {
+OutcomeBytes Exchange::recorded_for_reply(Ending ending) {
   const Record& record = *op_.record;
   if (ports_.memory == nullptr) return record.outcome;
   if (ending != Ending::replayed) return ports_.memory->executed(op_.id, record.nonce, record.outcome);
@@ -119,12 +119,12 @@ Task<void> Exchange::reply_as_recorded(Ending ending) {
 
 void Exchange::reply_recorded(Ending ending) {
   const Record& record = *op_.record;
-  if (record.outcome) told_ = recorded_to_tell(ending);
-  if (record.outcome && !told_) {
+  if (record.outcome) reply_outcome_ = recorded_for_reply(ending);
+  if (record.outcome && !reply_outcome_) {
     answers().no_memory();
     return;
   }
-  const auto response = told_ ? decode(*told_) : std::nullopt;
+  const auto response = reply_outcome_ ? decode(*reply_outcome_) : std::nullopt;
   if (!response) {
     cannot_read_record();
     return;
@@ -134,15 +134,15 @@ void Exchange::reply_recorded(Ending ending) {
     return;
   }
   attempt_ = record.attempt;
-  reply_->outcome = std::move(told_);
+  reply_->outcome = std::move(reply_outcome_);
   unstored_fields_.clear();
   append_date(unstored_fields_, ports_.clock.now());
-  StoredResponse told = *response;
-  if (const std::uint64_t offset = resumed_at(told, told.body); offset > 0) {
-    told.body = told.body.substr(static_cast<std::size_t>(offset));
-    tell_offset(offset);
+  StoredResponse sent = *response;
+  if (const std::uint64_t offset = resumed_at(sent, sent.body); offset > 0) {
+    sent.body = sent.body.substr(static_cast<std::size_t>(offset));
+    add_offset_field(offset);
   }
-  write_response(*reply_, told,
+  write_response(*reply_, sent,
                  {.ending = ending,
                   .request_id = request_->request_id,
                   .extra = unstored_fields_,
@@ -225,7 +225,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   append_date(unstored_fields_, ports_.clock.now());
   std::uint64_t offset = co_await find_resume(*response, record.nonce);
   offset = std::min(offset, length.value_or(offset));
-  if (offset > 0) tell_offset(offset);
+  if (offset > 0) add_offset_field(offset);
   const StreamToRead body{.id = op_.id, .head = record.outcome, .nonce = record.nonce, .skip = offset};
   reply_->source = read_recorded(reader_ports({}), body, std::move(begun));
   reply_->reads_store = true;

@@ -63,7 +63,7 @@ struct Exchange::Streamed {
   const StreamRecorder& recorder;
 };
 
-bool Exchange::tells_before_end(const BackendAnswer& answer) const {
+bool Exchange::replies_before_end(const BackendAnswer& answer) const {
   if (answer.delivery == Delivery::streaming) return true;
   if (answer.delivery != Delivery::oversize || !may_stream()) return false;
   const BackendPolicy said = policy_said_in(*answer.head);
@@ -73,8 +73,9 @@ bool Exchange::tells_before_end(const BackendAnswer& answer) const {
 
 StreamLimits Exchange::stream_limits(const BackendAnswer& answer) const {
   const RecordPolicy& policy = request_->policy.record;
-  const StreamedHead head{
-      .status = answer.head->status, .content_type = answer.head->find("Content-Type").value_or(""), .said = said_};
+  const StreamedHead head{.status = answer.head->status,
+                          .content_type = answer.head->find("Content-Type").value_or(""),
+                          .said = backend_policy_};
   return {.max_stream = is_recorded_as_it_streams(head, policy) ? policy.max_stream : policy.max_body,
           .silence = request_->policy.timeouts.stream_idle,
           .abandon_after = policy.abandon_after,
@@ -105,7 +106,7 @@ StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
 // The claim is ours and the backend has begun to answer. Head and chunks are durable before they are sent to the
 // client, and the end is sent once the outcome is recorded. A response that is too large is recorded only at its end.
 Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
-  said_ = {};
+  backend_policy_ = {};
   split_response_fields(*answer.head);
   const OutcomeBytes head = encode_answer(answer);
   StreamLabels labels{
@@ -116,20 +117,20 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   StreamRecorder recorder(recorder_ports(), op_, work_, *live, stream_limits(answer));
   const Streamed streamed{.answer = answer, .head = head, .live = live, .recorder = recorder};
   const bool is_recorded = answer.delivery == Delivery::streaming;
-  bool begun = true;
+  Recorded begun = Recorded::yes;
   if (is_recorded) {
     ports_.metrics.streams_begun.add();
     begun = co_await recorder.begin(head);
   } else {
     recorder.begin_unrecorded(head, answer.body);
   }
-  if (!begun) {
+  if (begun == Recorded::no) {
     co_await lease_.stop();
     co_await answer_unbegun(streamed);
     co_return;
   }
   if (is_recorded) ports_.streams->list(live);
-  tell_stream(streamed, sent_at);
+  start_stream_reply(streamed, sent_at);
   StreamEnd end = StreamEnd::oversize;
   if (is_recorded) end = co_await recorder.record(*answer.source, answer.body);
   if (end == StreamEnd::oversize) end = co_await recorder.relay(*answer.source);
@@ -139,7 +140,7 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   ports_.streams->readers().notify(live->id());
 }
 
-void Exchange::tell_stream(const Streamed& streamed, Duration sent_at) {
+void Exchange::start_stream_reply(const Streamed& streamed, Duration sent_at) {
   ports_.waiters.notify(op_.id);
   StreamToRead stream{.id = op_.id, .head = streamed.head, .live = streamed.live};
   const std::string_view type = streamed.answer.head->find("Content-Type").value_or("");
@@ -157,8 +158,8 @@ void Exchange::tell_stream(const Streamed& streamed, Duration sent_at) {
 Task<void> Exchange::answer_unbegun(const Streamed& streamed) {
   op_.nonce = streamed.recorder.nonce();
   if (streamed.recorder.status() == OpStatus::lost) {
-    const bool committed = co_await reply_as_committed();
-    if (committed) co_return;
+    const Committed committed = co_await reply_as_committed();
+    if (committed == Committed::yes) co_return;
   } else {
     co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
     if (op_.status == OpStatus::lost) count(ClaimEnd::lost);
@@ -217,8 +218,8 @@ Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed
 // The claim is lost: an outcome was recorded for it, a new attempt has begun, or the chunks that a newer claim of this
 // execution needs are no longer in memory.
 Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
-  const bool committed = co_await claimant_.find_committed(op_);
-  if (committed) {
+  const Committed committed = co_await claimant_.find_committed(op_);
+  if (committed == Committed::yes) {
     count(ClaimEnd::succeeded);
     end_as_recorded(streamed);
     co_return;
@@ -320,13 +321,13 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   append_http_date(unstored_fields_, ports_.clock.now());
   unstored_fields_.append("\r\n");
   const std::uint64_t offset = co_await find_resume(*response, nonce);
-  if (offset > 0) tell_offset(offset);
+  if (offset > 0) add_offset_field(offset);
   const StreamToRead stream{.id = request_->id,
                             .head = head,
                             .live = live,
                             .nonce = nonce,
                             .skip = offset,
-                            .told_unknown = ending == Ending::unknown};
+                            .unknown_outcome = ending == Ending::unknown};
   http::ResponseSourcePtr body = read_stream(reader_ports(content_type_of(response->headers)), stream);
   reply_with_stream(head, std::move(body), ending);
   reply_->reads_store = true;  // chunks of a local stream that are no longer in memory come from the store
@@ -393,7 +394,7 @@ std::uint64_t Exchange::resumed_at(const StoredResponse& head, std::string_view 
   return is_stream_type(content_type_of(head.headers)) ? offset_to_resume(*last, body) : 0;
 }
 
-void Exchange::tell_offset(std::uint64_t offset) {
+void Exchange::add_offset_field(std::uint64_t offset) {
   unstored_fields_.append("Idempotency-Offset: ");
   append_number(unstored_fields_, offset);
   unstored_fields_.append("\r\n");

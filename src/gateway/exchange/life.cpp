@@ -68,8 +68,8 @@ Task<std::optional<Problem>> LifeEnd::begin() {
 
 Task<std::optional<Problem>> LifeEnd::answered(int status) {
   if (status < 200 || status >= 300) co_return std::nullopt;
-  const bool marked = co_await mark();
-  if (marked || policy_.store_down == StoreDown::bypass) co_return std::nullopt;
+  const Marked marked = co_await mark();
+  if (marked == Marked::yes || policy_.store_down == StoreDown::bypass) co_return std::nullopt;
   Problem half = problem(ProblemKind::outcome_unknown,
                          "The backend executed the request, but the end of this resource's keys could not be "
                          "recorded.");
@@ -79,7 +79,7 @@ Task<std::optional<Problem>> LifeEnd::answered(int status) {
 }
 
 // Marks the end with a claim whose lease ends at once, so that the next end need not wait for it.
-Task<bool> LifeEnd::mark() {
+Task<LifeEnd::Marked> LifeEnd::mark() {
   Op op;
   op.verb = Verb::claim;
   op.id = marker_;
@@ -95,14 +95,14 @@ Task<bool> LifeEnd::mark() {
   if (op.status == OpStatus::done && op.verdict != Verdict::execute) op.error = "another request holds the marker";
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) {
     log_failure(op);
-    co_return false;
+    co_return Marked::no;
   }
   co_await sleep_for(ports_.home, next_tick);
   // Finish it, so that operators do not see it as executing. If that fails, the marker is still valid.
   op.verb = Verb::finish;
   op.final_state = State::failed;
   co_await claimant_.end(op, Duration::zero());
-  co_return true;
+  co_return Marked::yes;
 }
 
 }  // namespace once::gateway

@@ -43,7 +43,8 @@ class LifeEnd {
   Task<std::optional<Problem>> answered(int status);
 
  private:
-  Task<bool> mark();
+  enum class Marked : std::uint8_t { no, yes };
+  Task<Marked> mark();
   void log_failure(const Op& op) const;
 
   const ExchangePorts& ports_;

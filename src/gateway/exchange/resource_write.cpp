@@ -75,14 +75,14 @@ Task<BackendAnswer> ResourceBackend::send(const BackendRequest& request) {
   co_return answer;
 }
 
-Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop) {
+Task<http::Transfer> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop) {
   using Kind = http::BodyChunk::Kind;
   const auto deadline = loop.now() + timeouts.response;
   while (true) {
     const Duration left = std::max(Duration::zero(), std::chrono::ceil<Duration>(deadline - loop.now()));
     const http::BodyChunk chunk = co_await rest.next(std::min(timeouts.stream_idle, left));
     if (chunk.kind == Kind::data && loop.now() < deadline) continue;
-    co_return chunk.kind == Kind::end;
+    co_return chunk.kind == Kind::end ? http::Transfer::whole : http::Transfer::cut_off;
   }
 }
 

@@ -56,7 +56,7 @@ class ResourceBackend final : public Backend {
   ResourceWrite& write_;
 };
 
-// Reads and discards the rest of a response whose client has left, within the timeouts. True: it arrived whole.
-Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop);
+// Reads and discards the rest of a response whose client has left, within the timeouts.
+Task<http::Transfer> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop);
 
 }  // namespace once::gateway

@@ -40,7 +40,7 @@ void QuotaTables::evicted(const Evicted& what, std::chrono::nanoseconds running)
 }
 
 void give_back_evicted(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock) {
-  store.tell_evictions([tables, &clock](const Evicted& what) { tables->evicted(what, clock.running()); });
+  store.notify_of_evictions([tables, &clock](const Evicted& what) { tables->evicted(what, clock.running()); });
 }
 
 bool KeyQuota::begin(const TenantTag& caller) {

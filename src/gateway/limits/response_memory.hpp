@@ -8,7 +8,7 @@
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gateway/limits/reader_memory.hpp"
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "http/upstream.hpp"
@@ -31,7 +31,7 @@ class TagRoom final : public http::CollectRoom {
   explicit TagRoom(Usage& usage) : usage_(usage) {}
 
   void begin(std::size_t most) { most_ = most; }
-  Task<bool> take(std::size_t bytes) override;
+  Task<http::Reserved> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::tag, bytes); }
 
  private:
@@ -43,9 +43,9 @@ class TagRoom final : public http::CollectRoom {
 // and waits a moment; without memory it is recorded without its body.
 class ResponseMemory final : public http::CollectRoom {
  public:
-  ResponseMemory(Usage& usage, ReaderMemory& readers, ToldOutcomes& told, Executor& home, Metrics& metrics,
+  ResponseMemory(Usage& usage, ReaderMemory& readers, SharedOutcomes& outcomes, Executor& home, Metrics& metrics,
                  RoomMaker& room)
-      : usage_(usage), readers_(readers), told_(told), home_(home), metrics_(metrics), room_(room) {}
+      : usage_(usage), readers_(readers), outcomes_(outcomes), home_(home), metrics_(metrics), room_(room) {}
 
   // Begins a request under this limits.max_body_memory. Memory for reading is accounted to `caller`.
   void begin(std::size_t most, const TenantTag& caller) {
@@ -55,13 +55,13 @@ class ResponseMemory final : public http::CollectRoom {
   // The limit for all bodies while a response must be recorded.
   std::size_t most_for_response() const { return most_ + most_ / 4; }
 
-  Task<bool> take(std::size_t bytes) override;
+  Task<http::Reserved> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::response, bytes); }
 
   // Memory for reading a recorded response in parts. Waits a moment; nullopt: there is none.
   Task<std::optional<ReaderMemory::Room>> room_to_read(std::size_t bytes);
 
-  // Like ToldOutcomes::share(), but never refused: the request has just been executed.
+  // Like SharedOutcomes::share(), but never refused: the request has just been executed.
   OutcomeBytes executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
   // Null: there is no memory for it.
   OutcomeBytes replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
@@ -69,7 +69,7 @@ class ResponseMemory final : public http::CollectRoom {
  private:
   Usage& usage_;
   ReaderMemory& readers_;
-  ToldOutcomes& told_;
+  SharedOutcomes& outcomes_;
   Executor& home_;
   Metrics& metrics_;
   RoomMaker& room_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+
 namespace once::gateway {
 
 namespace {

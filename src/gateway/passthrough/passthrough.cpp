@@ -144,7 +144,7 @@ bool PassThrough::may_try_elsewhere(UpstreamConnection::HeadRead read) const {
 }
 
 // Close the old connection first: the server may be at its connection limit.
-Task<bool> PassThrough::send_fresh() {
+Task<PassThrough::Sent> PassThrough::send_fresh() {
   const UpstreamGroup::Turn first = turn_;
   upstream_.reset();
   request_->backend.group().retry_fresh(turn_);
@@ -152,18 +152,18 @@ Task<bool> PassThrough::send_fresh() {
   repeated_ = sent == Sent::ok;
   if (!repeated_) turn_ = first;
   watch_client();
-  co_return repeated_;
+  co_return sent;
 }
 
 // Keep the first connection until a second one has accepted the request: its response is used if there is no second.
-Task<bool> PassThrough::send_elsewhere() {
-  if (!request_->backend.group().retry_elsewhere(turn_)) co_return false;
+Task<PassThrough::Sent> PassThrough::send_elsewhere() {
+  if (!request_->backend.group().retry_elsewhere(turn_)) co_return Sent::unreachable;
   repeated_ = true;
   UpstreamConnectionPtr first = std::move(upstream_);
   const Sent sent = co_await send_request();
   if (sent != Sent::ok) upstream_ = std::move(first);
   watch_client();
-  co_return sent == Sent::ok;
+  co_return sent;
 }
 
 // Nothing has been sent yet, so a client that leaves cancels its request.
@@ -250,8 +250,8 @@ Task<void> PassThrough::upload() {
     const BodyChunk chunk = co_await client_.next_body();
     if (chunk.kind == BodyChunk::Kind::data) {
       if (request_->observer != nullptr) request_->observer->body_part(chunk.data);
-      const bool taken = co_await upload_chunk(chunk.data);
-      if (taken) continue;
+      const Io sent = co_await upload_chunk(chunk.data);
+      if (sent == Io::ok) continue;
       upload_ = Upload::refused;
       break;
     }
@@ -272,7 +272,7 @@ Task<void> PassThrough::upload() {
   if (upload_awaited_) upload_awaited_.resume();
 }
 
-Task<bool> PassThrough::upload_chunk(std::string_view data) {
+Task<Io> PassThrough::upload_chunk(std::string_view data) {
   char size[18];
   Socket& to = upstream_->socket();
   http::WriteAll::Pieces pieces{data};
@@ -281,7 +281,7 @@ Task<bool> PassThrough::upload_chunk(std::string_view data) {
     pieces = {std::string_view(size, length), data, "\r\n"};
   }
   const IoResult sent = co_await to.write_all(pieces, request_->timeouts.stream_idle);
-  co_return sent.status == Io::ok;
+  co_return sent.status;
 }
 
 // If the response ends before the request, both end.
@@ -335,13 +335,13 @@ Task<PassedResult> PassThrough::relay() {
     }
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (may_try_fresh(read)) {
-      const bool sent = co_await send_fresh();
-      if (sent) continue;
+      const Sent sent = co_await send_fresh();
+      if (sent == Sent::ok) continue;
     }
     note_served(read);
     if (may_try_elsewhere(read)) {
-      const bool sent = co_await send_elsewhere();
-      if (sent) continue;
+      const Sent sent = co_await send_elsewhere();
+      if (sent == Sent::ok) continue;
     }
     const bool goes_on = goes_on_alone() && read == UpstreamConnection::HeadRead::ok;
     if ((client_gone_ || client_.sent_end) && !goes_on) co_return PassedResult{};
@@ -359,8 +359,8 @@ Task<PassedResult> PassThrough::relay() {
       upstream_->drop_head();
       continue;
     }
-    const bool relayed = co_await relay_interim();
-    if (!relayed && !goes_on) co_return PassedResult{};
+    const Io relayed = co_await relay_interim();
+    if (relayed != Io::ok && !goes_on) co_return PassedResult{};
     if (status == 101) {
       client_.socket.unwatch();
       co_await tunnel(client_.socket, client_.buffer, upstream_->socket(), upstream_->buffer(),
@@ -407,14 +407,14 @@ PassedResult PassThrough::lost() const {
   return result;
 }
 
-Task<bool> PassThrough::relay_interim() {
-  if (client_.head.version == http::Version::http_1_0) co_return true;
+Task<Io> PassThrough::relay_interim() {
+  if (client_.head.version == http::Version::http_1_0) co_return Io::ok;
   interim_relayed_ = true;
   write_head(true);
   head_.append("\r\n");
   const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
   head_.clear();
-  co_return sent.status == Io::ok;
+  co_return sent.status;
 }
 
 bool PassThrough::chunked_to_client() const {
@@ -507,8 +507,8 @@ Task<PassedResult> PassThrough::relay_body() {
     if (chunk->kind == BodyChunk::Kind::data) following = upstream_->ready();
     const bool last = chunk->kind == BodyChunk::Kind::end || (following && following->kind == BodyChunk::Kind::end);
     const bool more = following && following->kind == BodyChunk::Kind::data;
-    const bool relayed = co_await relay_chunk(chunk->data, last, more);
-    if (!relayed) break;
+    const Io relayed = co_await relay_chunk(chunk->data, last, more);
+    if (relayed != Io::ok) break;
     if (last) co_return PassedResult{.status = from.status, .keep = keep, .whole = true, .problem = {}, .detail = {}};
     chunk = following;
   }
@@ -518,12 +518,14 @@ Task<PassedResult> PassThrough::relay_body() {
 
 Task<PassedResult> PassThrough::read_rest_alone() {
   PassedResult result{.status = upstream_->head().status, .keep = false, .whole = false, .problem = {}, .detail = {}};
-  if (goes_on_alone()) result.whole = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
+  auto rest = http::Transfer::cut_off;
+  if (goes_on_alone()) rest = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
+  result.whole = rest == http::Transfer::whole;
   co_return result;
 }
 
 // Chunks that arrived together are relayed together: a small chunk is joined with the next one if that is already here.
-Task<bool> PassThrough::relay_chunk(std::string_view data, bool last, bool more) {
+Task<Io> PassThrough::relay_chunk(std::string_view data, bool last, bool more) {
   char size[18];
   http::WriteAll::Pieces pieces{head_, data};
   if (chunk_out_ && data.empty()) pieces = {head_, last ? http::last_chunk : ""};
@@ -534,11 +536,11 @@ Task<bool> PassThrough::relay_chunk(std::string_view data, bool last, bool more)
   if (data.size() <= http::small_body) {
     for (std::size_t i = 1; i < pieces.size(); ++i) head_.append(pieces[i]);
     pieces = {head_};
-    if (more && head_.size() < most_joined) co_return true;
+    if (more && head_.size() < most_joined) co_return Io::ok;
   }
   const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts->body_idle);
   head_.clear();
-  co_return sent.status == Io::ok;
+  co_return sent.status;
 }
 
 }  // namespace once::gateway

@@ -93,13 +93,13 @@ class PassThrough final : private http::Socket::Watcher {
   Task<http::UpstreamConnectionPtr> connection();
   void observe_whole(std::string_view body);
   Task<void> upload();
-  Task<bool> upload_chunk(std::string_view data);
+  Task<http::Io> upload_chunk(std::string_view data);
   Task<void> end_upload();
 
   Task<PassedResult> relay();
   // Reports how the server handled the request, unless the client ended it.
   void note_served(http::UpstreamConnection::HeadRead read);
-  Task<bool> relay_interim();
+  Task<http::Io> relay_interim();
   Task<void> ask_for_body();
   PassedResult lost() const;
   PassedResult unanswered(http::UpstreamConnection::HeadRead read) const;
@@ -107,7 +107,7 @@ class PassThrough final : private http::Socket::Watcher {
   Task<std::optional<PassedResult>> hold_for_tag();
   Task<PassedResult> answer_not_modified();
   bool keeps_client(bool known_end) const;
-  Task<bool> relay_chunk(std::string_view data, bool last, bool more);
+  Task<http::Io> relay_chunk(std::string_view data, bool last, bool more);
   void write_head(bool interim);
   void append_ignored_key(std::string& head, const http::ResponseHead& from) const;
   bool chunked_to_client() const;
@@ -121,10 +121,10 @@ class PassThrough final : private http::Socket::Watcher {
   // Whether to try a new connection: the backend closed the idle one just as the request was sent.
   bool may_try_fresh(http::UpstreamConnection::HeadRead read) const;
   bool may_try_elsewhere(http::UpstreamConnection::HeadRead read) const;
-  // Resends to the same server on a new connection. False: the server could not be reached.
-  Task<bool> send_fresh();
-  // Resends to a second server. False: there is none, and the first response counts.
-  Task<bool> send_elsewhere();
+  // Resends to the same server on a new connection.
+  Task<Sent> send_fresh();
+  // Resends to a second server. Unless `ok`, the first response counts.
+  Task<Sent> send_elsewhere();
   // Decides which protocols of the client's Upgrade are forwarded: those that are allowed, and only without a request
   // body, whose bytes could be read as part of the tunnel. Otherwise Upgrade is dropped and the request is served as
   // HTTP/1.1, as RFC 9110 7.8 allows.

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+
 namespace once::gateway {
 
 namespace {

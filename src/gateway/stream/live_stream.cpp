@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+
 namespace once::gateway {
 
 LiveStream::~LiveStream() {

@@ -60,21 +60,21 @@ class StreamReader final : public http::ResponseSource {
     while (true) {
       const std::string_view data = at_hand();
       if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
-      if (end_) co_return *end_ == StreamState::whole && !stream_.told_unknown ? ended : cut_off;
+      if (end_) co_return *end_ == StreamState::whole && !stream_.unknown_outcome ? ended : cut_off;
       const Source source = look();
       if (source == Source::at_hand) continue;
       Duration pause = longest_pause;
       if (source == Source::store) {
-        const bool may_read = co_await make_room();
-        if (!may_read) co_return cut_off;
+        const http::Reserved room = co_await make_room();
+        if (room == http::Reserved::no) co_return cut_off;
         const Found found = co_await read_store();
         if (found == Found::something) continue;
         pause = look_.next();
         failing = found == Found::failure ? failing + pause : Duration::zero();
         if (failing > limit) co_return cut_off;
       }
-      const bool here = co_await wait(pause);
-      if (!here) co_return cut_off;
+      const Client client = co_await wait(pause);
+      if (client == Client::left) co_return cut_off;
     }
   }
 
@@ -83,6 +83,7 @@ class StreamReader final : public http::ResponseSource {
  private:
   enum class Source : std::uint8_t { at_hand, store, later };
   enum class Found : std::uint8_t { something, nothing, failure };
+  enum class Client : std::uint8_t { here, left };
 
   // The next bytes that need neither the store nor a wait. If the length is known, its last byte is held back until the
   // whole response is recorded, because it completes the response.
@@ -154,12 +155,12 @@ class StreamReader final : public http::ResponseSource {
     return Source::at_hand;
   }
 
-  Task<bool> make_room() {
-    if (ports_.memory == nullptr || room_) co_return true;
+  Task<http::Reserved> make_room() {
+    if (ports_.memory == nullptr || room_) co_return http::Reserved::yes;
     std::optional<ReaderMemory::Room> room = co_await ports_.memory->room_to_read(bytes_per_read);
-    if (!room) co_return false;
+    if (!room) co_return http::Reserved::no;
     room_ = *std::move(room);
-    co_return true;
+    co_return http::Reserved::yes;
   }
 
   Task<Found> read_store() {
@@ -268,18 +269,17 @@ class StreamReader final : public http::ResponseSource {
     rest_ = response->body.substr(passed);
   }
 
-  // False: the client has left.
-  Task<bool> wait(Duration pause) {
+  Task<Client> wait(Duration pause) {
     Waiters::Ticket ticket(place_ ? ports_.readers : ports_.waiters, stream_.id, ports_.home);
     if (place_) {
       const LiveStream::Look look = place_->look();
       const bool nothing_new = look.found == LiveStream::Look::Found::nothing && look.state == StreamState::open;
-      if (pause == longest_pause && !nothing_new) co_return true;
+      if (pause == longest_pause && !nothing_new) co_return Client::here;
     }
     const Departure departure(ports_.presence, ticket);
-    if (departure.left()) co_return false;
+    if (departure.left()) co_return Client::left;
     co_await ticket.wait(pause);
-    co_return !departure.left();
+    co_return departure.left() ? Client::left : Client::here;
   }
 
   const StreamReaderPorts ports_;

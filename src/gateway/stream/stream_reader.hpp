@@ -37,7 +37,7 @@ struct StreamToRead {
   std::uint64_t skip = 0;    // bytes of the body that the client already has
   std::uint64_t length = 0;  // the body length that the client was sent, if any: its last byte is the end
   // the head said that the outcome is unknown: the reader gets no clean end, even if the record does
-  bool told_unknown = false;
+  bool unknown_outcome = false;
 };
 
 http::ResponseSourcePtr read_stream(const StreamReaderPorts& ports, const StreamToRead& stream);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+
 namespace once::gateway {
 
 namespace {
@@ -40,13 +41,13 @@ StreamRecorder::StreamRecorder(const StreamRecorderPorts& ports, const Op& claim
   append_.route = claim.route;
 }
 
-Task<bool> StreamRecorder::begin(OutcomeBytes head) {
-  const bool appended = co_await append(head);
+Task<Recorded> StreamRecorder::begin(OutcomeBytes head) {
+  const Recorded appended = co_await append(head);
   // A full store: nothing is recorded, and the stream continues unrecorded.
   oversize_ = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
-  if (!appended && !oversize_) co_return false;
+  if (appended == Recorded::no && !oversize_) co_return Recorded::no;
   live_.begin(std::move(head));
-  co_return true;
+  co_return Recorded::yes;
 }
 
 void StreamRecorder::begin_unrecorded(OutcomeBytes head, std::string_view body) {
@@ -97,9 +98,9 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
 // was stopped before, the append is refused as lost, and nothing more is sent.
 Task<StreamEnd> StreamRecorder::leave_record() {
   if (append_.chunk == 0) co_return StreamEnd::oversize;  // nothing is recorded
-  const bool marked = co_await append(std::make_shared<const std::string>());
+  const Recorded marked = co_await append(std::make_shared<const std::string>());
   const bool full = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
-  if (marked || full) co_return StreamEnd::oversize;
+  if (marked == Recorded::yes || full) co_return StreamEnd::oversize;
   co_return append_.status == OpStatus::lost ? StreamEnd::lost : StreamEnd::unrecorded;
 }
 
@@ -129,8 +130,8 @@ Task<void> StreamRecorder::look_for_end() {
   const bool is_over = oversize_ ? !is_still_open(standing) : standing == Standing::succeeded;
   if (appending_ || !is_over) co_return;
   if (standing != Standing::succeeded) {
-    const bool taken = co_await take_newer_claim();
-    if (taken) co_return;
+    const NewerClaim newer = co_await take_newer_claim();
+    if (newer == NewerClaim::taken) co_return;
   }
   append_.status = OpStatus::lost;
   failed_ = true;
@@ -141,11 +142,11 @@ bool StreamRecorder::is_abandoned() {
   if (limits_.abandon_after == Duration::zero()) return false;
   const Duration now = ports_.clock.running();
   if (live_.readers() > 0) {
-    nobody_since_.reset();
-  } else if (!nobody_since_) {
-    nobody_since_ = now;
+    unread_since_.reset();
+  } else if (!unread_since_) {
+    unread_since_ = now;
   }
-  return nobody_since_ && now - *nobody_since_ >= limits_.abandon_after;
+  return unread_since_ && now - *unread_since_ >= limits_.abandon_after;
 }
 
 // Runs beside the read of the backend until there is nothing more to append.
@@ -154,8 +155,8 @@ Task<void> StreamRecorder::append_gathered() {
   while (!gathered_.empty() && !failed_ && !oversize_) {
     auto chunk = std::make_shared<const std::string>(std::move(gathered_));
     gathered_.clear();
-    const bool appended = co_await append(chunk);
-    if (appended) {
+    const Recorded appended = co_await append(chunk);
+    if (appended == Recorded::yes) {
       publish(chunk);
     } else if (append_.status == OpStatus::failed && append_.fault == StoreFault::full) {
       gathered_.insert(0, *chunk);
@@ -169,55 +170,55 @@ Task<void> StreamRecorder::append_gathered() {
   if (awaits_appender_) awaits_appender_.resume();
 }
 
-Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
+Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {
   append_.outcome = std::move(chunk);
   // Without the execution, so only under the old claim: a newer claim that was handed over has no chunks yet, and this
   // one would not be its first.
   co_await ports_.claimant.end(append_, limits_.lease);
-  bool handed = append_.status == OpStatus::lost;
-  if (handed) handed = co_await take_newer_claim();
+  NewerClaim newer = NewerClaim::none;
+  if (append_.status == OpStatus::lost) newer = co_await take_newer_claim();
   // A failover may have lost chunks that were already sent; the last ones are still in memory.
   const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::no_chunks;
-  if (handed || lost_some) {
-    const bool again = co_await append_held_again();
+  if (newer == NewerClaim::taken || lost_some) {
+    const Recorded again = co_await append_held_again();
     co_return again;
   }
-  if (append_.status != OpStatus::done) co_return false;
+  if (append_.status != OpStatus::done) co_return Recorded::no;
   ++append_.chunk;
   ports_.metrics.stream_chunks.add();
   ports_.metrics.stream_bytes.add(append_.outcome->size());
-  co_return true;
+  co_return Recorded::yes;
 }
 
 // The claim is lost: another request was given a newer one, or the store lost its data and the operation is claimed
-// again. False: another execution has it.
-Task<bool> StreamRecorder::take_newer_claim() {
-  bool taken = take_handed(append_, &work_);
-  if (!taken) taken = co_await ports_.claimant.claim_anew(append_, work_);
-  if (taken) live_.hand_over(append_.nonce);
-  co_return taken;
+// again.
+Task<NewerClaim> StreamRecorder::take_newer_claim() {
+  NewerClaim newer = take_handed(append_, &work_) ? NewerClaim::taken : NewerClaim::none;
+  if (newer == NewerClaim::none) newer = co_await ports_.claimant.claim_anew(append_, work_);
+  if (newer == NewerClaim::taken) live_.hand_over(append_.nonce);
+  co_return newer;
 }
 
 // The claim was lost and this execution has a newer one without chunks, or the store has lost chunks. Appends again
 // what is in memory; older chunks are gone.
-Task<bool> StreamRecorder::append_held_again() {
+Task<Recorded> StreamRecorder::append_held_again() {
   const bool handed = append_.status == OpStatus::lost;
   OutcomeBytes last = std::move(append_.outcome);
   LiveStream::HeldChunks held = live_.held();
   if (append_.chunk == 0) held = {};  // the first chunk is the head
   if (handed && held.first > 0) {
     answer_failed(append_, StoreFault::refused, "a newer claim has none of the chunks");
-    co_return false;
+    co_return Recorded::no;
   }
   held.chunks.push_back(std::move(last));
   append_.chunk = held.first;
   for (OutcomeBytes& chunk : held.chunks) {
     append_.outcome = std::move(chunk);
     co_await ports_.claimant.end(append_, limits_.lease);
-    if (append_.status != OpStatus::done) co_return false;
+    if (append_.status != OpStatus::done) co_return Recorded::no;
     ++append_.chunk;
   }
-  co_return true;
+  co_return Recorded::yes;
 }
 
 void StreamRecorder::publish(const OutcomeBytes& chunk) {

@@ -52,6 +52,9 @@ struct StreamLimits {
   Duration lease;          // how long an append is retried
 };
 
+// Whether the store has recorded what was appended.
+enum class Recorded : std::uint8_t { no, yes };
+
 class StreamRecorder {
  public:
   // `claim` is the op of the claim; its nonce guards every append. All arguments outlive this.
@@ -60,8 +63,8 @@ class StreamRecorder {
   StreamRecorder(const StreamRecorder&) = delete;
   StreamRecorder& operator=(const StreamRecorder&) = delete;
 
-  // Appends the head as the first chunk. False: it was not recorded.
-  Task<bool> begin(OutcomeBytes head);
+  // Appends the head as the first chunk.
+  Task<Recorded> begin(OutcomeBytes head);
   // Instead of begin() and record(), for a response of which nothing is recorded.
   void begin_unrecorded(OutcomeBytes head, std::string_view body);
   // Records the body to its end. `begun` is the part of it that was already read from the source.
@@ -86,10 +89,10 @@ class StreamRecorder {
   static constexpr std::size_t relay_window = std::size_t{1} << 20U;
 
   Task<void> append_gathered();
-  Task<bool> append(OutcomeBytes chunk);
+  Task<Recorded> append(OutcomeBytes chunk);
   Task<StreamEnd> leave_record();
-  Task<bool> take_newer_claim();
-  Task<bool> append_held_again();
+  Task<NewerClaim> take_newer_claim();
+  Task<Recorded> append_held_again();
   // Publishes a chunk that is durable.
   void publish(const OutcomeBytes& chunk);
   void note_published(std::string_view bytes);
@@ -113,7 +116,7 @@ class StreamRecorder {
   bool failed_ = false;
   bool oversize_ = false;
   std::optional<http::BodyChunk::Kind> source_ended_;
-  std::optional<Duration> nobody_since_;
+  std::optional<Duration> unread_since_;
   std::coroutine_handle<> awaits_appender_;
 };
 

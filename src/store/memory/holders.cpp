@@ -100,7 +100,7 @@ std::shared_ptr<Holder> Holders::heaviest() {
   while (top_ > 0 && by_class_[top_].empty()) --top_;
   if (top_ == 0) return nullptr;
   Holder* const found = static_cast<Holder::InClass*>(by_class_[top_].next)->holder;
-  if (found == &nobody_) return {std::shared_ptr<void>(), found};  // lives as long as this
+  if (found == &untagged_) return {std::shared_ptr<void>(), found};  // lives as long as this
   return found->self_.lock();
 }
 

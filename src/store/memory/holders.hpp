@@ -57,7 +57,7 @@ class Holders {
   std::shared_ptr<Holder> take(const TenantTag& tag);
   void give_back(const TenantTag& tag);
   // The holder of records without a tag.
-  Holder& nobody() { return nobody_; }
+  Holder& untagged() { return untagged_; }
 
   // Modulo 2^64.
   void add(Holder& holder, std::size_t bytes);
@@ -78,7 +78,7 @@ class Holders {
   void place(Holder& holder);
 
   Budget& budget_;
-  Holder nobody_;
+  Holder untagged_;
   std::mutex mutex_;
   std::map<TenantTag, std::shared_ptr<Holder>> by_tag_;
   std::array<RecordTable::Link, classes> by_class_;

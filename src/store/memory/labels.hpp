@@ -37,7 +37,7 @@ class Labels {
   };
   Pair of(std::uint32_t label) const;
   TenantTag tag_of(std::uint32_t label) const;
-  Holder& holder_of(std::uint32_t label) { return label == 0 ? holders_.nobody() : *entries_[label - 1].holder; }
+  Holder& holder_of(std::uint32_t label) { return label == 0 ? holders_.untagged() : *entries_[label - 1].holder; }
 
   std::size_t bytes() const { return bytes_; }
   // The most memory that take() would add.

@@ -70,7 +70,7 @@ void MemoryStore::execute(Op& op, Time now) {
       if (heaviest == nullptr || !may_displace(*heaviest, need->holder, need->as_heavy_as)) {
         grant = {.bytes = 0, .is_last = true};
       } else if (const auto id = heaviest->oldest()) {
-        shard_of(*id).evict(*id, now, told_);
+        shard_of(*id).evict(*id, now, on_evicted_);
       }
     }
   }

@@ -57,7 +57,7 @@ class MemoryStore final : public Store, public Search {
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override;
-  void tell_evictions(std::function<void(const Evicted&)> told) override { told_ = std::move(told); }
+  void notify_of_evictions(std::function<void(const Evicted&)> notify) override { on_evicted_ = std::move(notify); }
   Search* search() override { return this; }
 
   Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
@@ -81,7 +81,7 @@ class MemoryStore final : public Store, public Search {
   const Shared shared_;
   Budget budget_;
   Holders holders_{budget_};
-  std::function<void(const Evicted&)> told_;
+  std::function<void(const Evicted&)> on_evicted_;
   std::vector<std::unique_ptr<MemoryShard>> shards_;
   std::atomic<std::size_t> next_sweep_{0};
 };

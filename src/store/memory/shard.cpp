@@ -318,7 +318,7 @@ MemoryShard::Room MemoryShard::take_room(const Need& need, Time now) {
   return Room::later;
 }
 
-bool MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& told) {
+bool MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify) {
   const std::scoped_lock lock(mutex_);
   Node* const node = table_.find(id);
   if (node == nullptr || !is_evictable(*node)) return false;
@@ -348,7 +348,7 @@ bool MemoryShard::evict(const OperationId& id, Time now, const std::function<voi
     remove(*node);
   }
   settle_budget();
-  if (told) told(evicted);
+  if (notify) notify(evicted);
   return true;
 }
 

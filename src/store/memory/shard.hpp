@@ -45,7 +45,7 @@ class alignas(64) MemoryShard {
 
   // Removes the record, or the part of a response in a record with an unknown outcome. False: it has changed and cannot
   // be evicted now.
-  bool evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& told);
+  bool evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify);
 
   struct Swept {
     std::size_t looked = 0;

@@ -99,7 +99,7 @@ Traits MysqlStore::traits() const {
   return {.durable = Durable::yes, .shared = Shared::yes, .inline_execution = false};
 }
 
-void MysqlStore::tell_ends(std::function<void(const OperationId&)> /*told*/) {}
+void MysqlStore::notify_of_ends(std::function<void(const OperationId&)> /*notify*/) {}
 
 Result<Swept> MysqlStore::sweep(std::size_t limit) {
   auto connection = sweep_pool_.take(monotonic_now() + settings_.timeout);

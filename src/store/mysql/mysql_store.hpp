@@ -32,7 +32,7 @@ class MysqlStore final : public ServerStore, public Search {
   Duration time_limit() const override { return settings_.timeout; }
   Traits traits() const override;
   // Does nothing: there are no notifications.
-  void tell_ends(std::function<void(const OperationId&)> told) override;
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override;
   Result<Swept> sweep(std::size_t limit) override;
   Search* search() override { return this; }
 

@@ -77,8 +77,8 @@ class Script {
   void begin() { add(Part::control, "BEGIN"); }
   void commit() { add(Part::commit, "COMMIT"); }
   void ask_clock();
-  // The rows to lock, with ids in order: `claims` whoever owns the row, the others only if the row has one of these
-  // nonces. At READ COMMITTED a row that does not match is unlocked at once, so losers do not block the owner.
+  // The rows to lock, with ids in order: `claims` regardless of the row's owner, the others only if the row has one of
+  // these nonces. At READ COMMITTED a row that does not match is unlocked at once, so losers do not block the owner.
   struct Locks {
     std::vector<OperationId> ids;
     std::vector<Nonce> owners;

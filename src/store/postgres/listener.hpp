@@ -18,9 +18,9 @@ namespace once::postgres {
 
 class Listener {
  public:
-  using Told = std::function<void(const OperationId&)>;
+  using Notify = std::function<void(const OperationId&)>;
 
-  Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Told told);
+  Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Notify notify);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -36,7 +36,7 @@ class Listener {
   const ServerSettings settings_;
   ServerCounts& counts_;
   const Log& log_;
-  const Told told_;
+  const Notify notify_;
   Descriptor wake_;  // readable when the listener must end
   std::atomic<bool> stopping_{false};
   std::thread thread_;  // declared last, because it uses all of the above

@@ -140,8 +140,8 @@ void PostgresStore::execute_until(std::chrono::nanoseconds until, std::span<Op* 
   }
 }
 
-void PostgresStore::tell_ends(std::function<void(const OperationId&)> told) {
-  listener_ = std::make_unique<Listener>(url_, settings_, counts_, log_, std::move(told));
+void PostgresStore::notify_of_ends(std::function<void(const OperationId&)> notify) {
+  listener_ = std::make_unique<Listener>(url_, settings_, counts_, log_, std::move(notify));
 }
 
 Result<Rows> PostgresStore::ask(Pool& pool, Statement statement, const Parameters& parameters) {

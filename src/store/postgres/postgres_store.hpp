@@ -41,7 +41,7 @@ class PostgresStore final : public ServerStore, public Search {
   void execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops) override;
   Duration time_limit() const override { return settings_.timeout; }
   Traits traits() const override;
-  void tell_ends(std::function<void(const OperationId&)> told) override;
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override;
   Result<Swept> sweep(std::size_t limit) override;
   Search* search() override { return this; }
 

@@ -27,10 +27,10 @@ std::string channel_of(const Context& context) {
 
 }  // namespace
 
-Listener::Listener(Context& context, Directory& directory, Told told)
+Listener::Listener(Context& context, Directory& directory, Notify notify)
     : context_(context),
       directory_(directory),
-      told_(std::move(told)),
+      notify_(std::move(notify)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { loop(); }) {
   pthread_setname_np(thread_.native_handle(), "once-redis-ends");
@@ -121,8 +121,8 @@ void Listener::hear(const redisReply& message) {
   if (!bytes || bytes->size() != OperationId::size) return;
   OperationId id;
   std::copy_n(bytes->begin(), OperationId::size, id.bytes.begin());
-  context_.counts.told.fetch_add(1, std::memory_order_relaxed);
-  told_(id);
+  context_.counts.notified.fetch_add(1, std::memory_order_relaxed);
+  notify_(id);
 }
 
 }  // namespace once::redis

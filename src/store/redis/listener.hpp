@@ -13,9 +13,9 @@ namespace once::redis {
 
 class Listener {
  public:
-  using Told = std::function<void(const OperationId&)>;
+  using Notify = std::function<void(const OperationId&)>;
 
-  Listener(Context& context, Directory& directory, Told told);
+  Listener(Context& context, Directory& directory, Notify notify);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -33,7 +33,7 @@ class Listener {
 
   Context& context_;
   Directory& directory_;
-  const Told told_;
+  const Notify notify_;
   std::size_t next_node_ = 0;
   Descriptor stop_;     // an eventfd: readable when the listener must end
   std::thread thread_;  // declared last, because it uses all of the above

@@ -41,7 +41,7 @@ class RedisStore final : public ServerStore, public Search {
   // The cluster node of the key.
   std::size_t part_of(const OperationId& id) const override;
   Traits traits() const override;
-  void tell_ends(std::function<void(const OperationId&)> told) override;
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override;
   // Does nothing: Redis removes expired records itself.
   Result<Swept> sweep(std::size_t limit) override;
   Search* search() override { return this; }

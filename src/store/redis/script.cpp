@@ -157,9 +157,9 @@ constexpr std::string_view head_end = "return struct.pack('>c1I8', 'W', us) .. h
 // So does a claim that does not exist, because it may still arrive.
 constexpr std::string_view release_terms = R"lua(
 local nonce = ARGV[1]
-local nobody = string.sub(nonce, 9, 16) .. string.sub(nonce, 1, 8)
+local no_owner = string.sub(nonce, 9, 16) .. string.sub(nonce, 1, 8)
 if not v then
-  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 2, 0, 0, 0, 0, 0, 3, 1, us, 0, 0) .. nobody ..
+  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 2, 0, 0, 0, 0, 0, 3, 1, us, 0, 0) .. no_owner ..
     string.rep('\0', 40), 'PX', 60000)
 end
 )lua";
@@ -167,13 +167,13 @@ constexpr std::string_view release = R"lua(
 if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
 local before, attempt = struct.unpack('>BI4', v, 22)
 if attempt == 1 then
-  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8B', 3, 2, 0, 0, 0, 0, 0) .. string.sub(v, 22, 50) .. nobody ..
+  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8B', 3, 2, 0, 0, 0, 0, 0) .. string.sub(v, 22, 50) .. no_owner ..
     string.sub(v, 67, 98) .. struct.pack('>I8', 0), 'PX', 60000)
 else
   local before_at = string.sub(v, 43, 50)
   redis.call('SET', KEYS[1], struct.pack('>BB', 3, before) .. string.sub(v, 3, 20) ..
     struct.pack('>BBI4', 0, before, attempt - 1) .. string.sub(v, 27, 34) .. before_at .. before_at ..
-    nobody .. string.sub(v, 67), 'PXAT', forget)
+    no_owner .. string.sub(v, 67), 'PXAT', forget)
 end
 )lua";
 constexpr std::string_view written_end = "return struct.pack('>c1I8', 'W', us)";

@@ -15,14 +15,14 @@
 
 namespace once::gateway {
 
-class ToldOutcomes {
+class SharedOutcomes {
  public:
   // Outcomes up to this size are part of a connection's normal memory: neither shared nor counted.
   static constexpr std::size_t largest_uncounted = 8192;
 
-  explicit ToldOutcomes(Usage& usage) : usage_(usage) {}
-  ToldOutcomes(const ToldOutcomes&) = delete;
-  ToldOutcomes& operator=(const ToldOutcomes&) = delete;
+  explicit SharedOutcomes(Usage& usage) : usage_(usage) {}
+  SharedOutcomes(const SharedOutcomes&) = delete;
+  SharedOutcomes& operator=(const SharedOutcomes&) = delete;
 
   // The outcome to send: `outcome`, or the equal bytes that another request already sends. It is counted while the
   // result is held, so do not give it to stores, which keep outcomes until they expire. Null: more than `most` bytes
@@ -38,16 +38,16 @@ class ToldOutcomes {
   struct KeyHash {
     std::size_t operator()(const Key& key) const { return std::hash<OperationId>()(key.id); }
   };
-  struct Told;
+  struct Entry;
   struct Shard {
     std::mutex mutex;
-    std::unordered_map<Key, std::weak_ptr<Told>, KeyHash> told;
+    std::unordered_map<Key, std::weak_ptr<Entry>, KeyHash> entries;
   };
 
   Shard& shard_of(const OperationId& id) { return shards_[id.bytes.back() % shards_.size()]; }
-  std::shared_ptr<Told> find(const Key& key);
-  void list(const std::shared_ptr<Told>& told);
-  void forget(const Told& told);
+  std::shared_ptr<Entry> find(const Key& key);
+  void list(const std::shared_ptr<Entry>& entry);
+  void forget(const Entry& entry);
 
   Usage& usage_;
   std::array<Shard, 16> shards_;

@@ -13,15 +13,15 @@
 
 namespace once::gate {
 
-class Errands {
+class OffloadQueue {
  public:
   // A job; it should check `stop` regularly.
-  using Errand = std::move_only_function<void(const std::stop_token& stop)>;
+  using Job = std::move_only_function<void(const std::stop_token& stop)>;
 
   // Jobs run one after the other.
-  void run(Errand errand) {
+  void run(Job job) {
     const std::scoped_lock lock(mutex_);
-    waiting_.push_back(std::move(errand));
+    waiting_.push_back(std::move(job));
     changed_.notify_one();
     if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   }
@@ -38,17 +38,17 @@ class Errands {
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
       if (stop.stop_requested()) return;
-      Errand errand = std::move(waiting_.front());
+      Job job = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      errand(stop);
+      job(stop);
       lock.lock();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Errand> waiting_;
+  std::deque<Job> waiting_;
   std::jthread thread_;
 };
 

@@ -10,53 +10,53 @@
 
 namespace once::gate {
 
-class Driven {
+class RunningTask {
  public:
   struct promise_type : PooledFrame {
-    Driven get_return_object() { return Driven(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    RunningTask get_return_object() { return RunningTask(std::coroutine_handle<promise_type>::from_promise(*this)); }
     std::suspend_always initial_suspend() const noexcept { return {}; }
     std::suspend_always final_suspend() const noexcept { return {}; }
     [[noreturn]] void unhandled_exception() const { assertion_failed("a task does not throw", __FILE__, __LINE__); }
     void return_void() const noexcept {}
   };
 
-  Driven() = default;
-  Driven(Driven&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
-  Driven& operator=(Driven&& other) noexcept {
+  RunningTask() = default;
+  RunningTask(RunningTask&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+  RunningTask& operator=(RunningTask&& other) noexcept {
     std::swap(frame_, other.frame_);
     return *this;
   }
-  ~Driven() {
+  ~RunningTask() {
     if (frame_) frame_.destroy();
   }
 
   void start() { frame_.resume(); }
 
  private:
-  explicit Driven(std::coroutine_handle<promise_type> frame) : frame_(frame) {}
+  explicit RunningTask(std::coroutine_handle<promise_type> frame) : frame_(frame) {}
   std::coroutine_handle<promise_type> frame_;
 };
 
-inline Driven drive(Task<void> task) {
+inline RunningTask run_owned(Task<void> task) {
   co_await task;
 }
 
 // One coroutine waits until another function signals it.
-class Arrival {
+class Event {
  public:
-  bool await_ready() const noexcept { return here_; }
-  void await_suspend(std::coroutine_handle<> waits) noexcept { waits_ = waits; }
-  void await_resume() noexcept { here_ = false; }
+  bool await_ready() const noexcept { return signalled_; }
+  void await_suspend(std::coroutine_handle<> waits) noexcept { waiting_ = waits; }
+  void await_resume() noexcept { signalled_ = false; }
 
   // Resumes the waiting coroutine before this returns.
-  void arrived() {
-    here_ = true;
-    if (auto waits = std::exchange(waits_, nullptr)) waits.resume();
+  void signal() {
+    signalled_ = true;
+    if (auto waits = std::exchange(waiting_, nullptr)) waits.resume();
   }
 
  private:
-  bool here_ = false;
-  std::coroutine_handle<> waits_;
+  bool signalled_ = false;
+  std::coroutine_handle<> waiting_;
 };
 
 }  // namespace once::gate
