@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/assert.hpp"
 
 namespace once::store {
 
@@ -59,6 +60,7 @@ Task<void> Claimant::leave(const Op& ended, Executions::Entry& work) {
 }
 
 Task<void> Claimant::end(Op& end, Duration limit, const Executions::Entry* work) {
+  ONCE_ASSERT(end.nonce != Nonce());  // every write is guarded by the nonce of its claim
   if (!host_.has_room_for(end)) {
     answer_failed(end, StoreFault::full, "the quota of stored bytes is used up");
     co_return;

@@ -65,6 +65,7 @@ Answers Exchange::answers() {
 }
 
 void Exchange::begin(const KeyedRequest& request, Reply& reply) {
+  ONCE_ASSERT(request_ == nullptr);  // one request at a time
   request_ = &request;
   reply_ = &reply;
   attempt_ = Attempt{};
@@ -84,6 +85,7 @@ void Exchange::end() {
   reply_outcome_.reset();
   claimant_.charge_to(nullptr);
   ports_.metrics.in_flight.subtract();
+  request_ = nullptr;
 }
 
 Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
@@ -263,6 +265,7 @@ Task<void> Exchange::leave_work() {
 // The claim is ours and durable. It ends in one of three ways: finished, released if nothing was sent, or left as
 // unknown.
 Task<void> Exchange::execute() {
+  ONCE_ASSERT(op_.status == OpStatus::done && op_.verdict == Verdict::execute && op_.record.has_value());
   const Record& record = *op_.record;
   attempt_ = record.attempt;
   if (attempt_ > Attempt{1}) {
@@ -400,6 +403,9 @@ void Exchange::answer_unsent(Delivery delivery, Ending ending) {
 
 // Retries while the claim can still be ours: the outcome is known, and losing it would be the worst failure.
 Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome) {
+  ONCE_ASSERT(state == State::succeeded || state == State::failed || state == State::unknown);
+  ONCE_ASSERT((state == State::succeeded) == (outcome != nullptr));
+  ONCE_ASSERT(state == State::succeeded || kept == BodyKept::yes);
   op_.verb = Verb::finish;
   op_.final_state = state;
   op_.body_kept = kept;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 
 namespace once::gateway {
 
@@ -33,8 +34,9 @@ bool Usage::take(HeldFor what, std::size_t bytes, std::size_t most) {
 }
 
 void Usage::give_back(HeldFor what, std::size_t bytes) {
-  body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-  bytes_held_for[static_cast<std::size_t>(what)].fetch_sub(bytes, std::memory_order_relaxed);
+  const std::size_t all = body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  const std::size_t own = bytes_held_for[static_cast<std::size_t>(what)].fetch_sub(bytes, std::memory_order_relaxed);
+  ONCE_ASSERT(all >= bytes && own >= bytes);
 }
 
 bool HeldBody::append(std::string_view data, std::size_t expected, std::size_t most) {

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.hpp"
 #include "base/descriptor.hpp"
 
 namespace once::gateway {
@@ -79,7 +80,8 @@ struct Spool::Close final : OffloadJob {
 
   void execute() override {
     file.reset();
-    spool.bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    const std::uint64_t before = spool.bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    ONCE_ASSERT(before >= bytes);
   }
   void executed() override { const std::shared_ptr<Close> last = std::move(self); }
 

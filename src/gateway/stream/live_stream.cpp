@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 
 namespace once::gateway {
 
@@ -22,11 +23,13 @@ void LiveStream::hand_over(const Nonce& nonce) {
 
 void LiveStream::begin(OutcomeBytes head) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(head_ == nullptr && head != nullptr);
   head_ = std::move(head);
 }
 
 void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(!relayed_from_ && !chunk->empty());  // an empty chunk would end the recorded part
   all_bytes_ += chunk->size();
   if (usage_.take(HeldFor::response, chunk->size(), most)) {
     hold(std::move(chunk), Counted::yes);
@@ -38,6 +41,7 @@ void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
 
 void LiveStream::relay(OutcomeBytes chunk) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(relayed_from_.has_value());
   all_bytes_ += chunk->size();
   hold(std::move(chunk), Counted::no);
 }
@@ -50,6 +54,7 @@ void LiveStream::hold(OutcomeBytes chunk, Counted counted) {
 
 void LiveStream::forget_first() {
   const Held& held = chunks_.front();
+  ONCE_ASSERT(held_bytes_ >= held.chunk->size());
   held_bytes_ -= held.chunk->size();
   if (held.counted == Counted::yes) usage_.give_back(HeldFor::response, held.chunk->size());
   chunks_.pop_front();
@@ -69,6 +74,7 @@ void LiveStream::end_as_committed(OutcomeBytes response) {
 
 void LiveStream::begin_relay(std::size_t relay_window) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(!relayed_from_);
   relayed_from_ = next();
   relay_window_ = relay_window;
   trim();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 
 namespace once::gateway {
 
@@ -42,6 +43,7 @@ StreamRecorder::StreamRecorder(const StreamRecorderPorts& ports, const Op& claim
 }
 
 Task<Recorded> StreamRecorder::begin(OutcomeBytes head) {
+  ONCE_ASSERT(append_.chunk == 0 && taken_ == 0 && !oversize_);
   const Recorded appended = co_await append(head);
   // A full store: nothing is recorded, and the stream continues unrecorded.
   oversize_ = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
@@ -51,6 +53,7 @@ Task<Recorded> StreamRecorder::begin(OutcomeBytes head) {
 }
 
 void StreamRecorder::begin_unrecorded(OutcomeBytes head, std::string_view body) {
+  ONCE_ASSERT(append_.chunk == 0 && taken_ == 0 && !oversize_);
   oversize_ = true;
   gathered_ = body;
   live_.begin(std::move(head));
@@ -87,7 +90,7 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
     }
     switch (chunk.kind) {
       case BodyChunk::Kind::data: break;
-      case BodyChunk::Kind::end: co_return StreamEnd::whole;
+      case BodyChunk::Kind::end: ONCE_ASSERT(gathered_.empty() && published_ == taken_); co_return StreamEnd::whole;
       case BodyChunk::Kind::broken: co_return StreamEnd::broken;
       case BodyChunk::Kind::timed_out: co_return StreamEnd::timed_out;
     }
@@ -151,8 +154,10 @@ bool StreamRecorder::is_abandoned() {
 
 // Runs beside the read of the backend until there is nothing more to append.
 Task<void> StreamRecorder::append_gathered() {
+  ONCE_ASSERT(!appending_);
   appending_ = true;
   while (!gathered_.empty() && !failed_ && !oversize_) {
+    ONCE_ASSERT(gathered_.size() < most_gathered + largest_piece);
     auto chunk = std::make_shared<const std::string>(std::move(gathered_));
     gathered_.clear();
     const Recorded appended = co_await append(chunk);
@@ -223,6 +228,7 @@ Task<Recorded> StreamRecorder::append_held_again() {
 
 void StreamRecorder::publish(const OutcomeBytes& chunk) {
   note_published(*chunk);
+  ONCE_ASSERT(published_ <= taken_);
   live_.publish(chunk, ports_.most_memory);
   ports_.readers.notify(live_.id());
 }

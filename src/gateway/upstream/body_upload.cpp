@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 
 namespace once::gateway {
 
@@ -33,6 +34,7 @@ BodyUpload::BodyUpload(Parts parts)
       limit_(parts.limit) {}
 
 void BodyUpload::start() {
+  ONCE_ASSERT(!end_);
   keeper_.sending_began();
   spawn(run());
 }
@@ -48,6 +50,7 @@ Task<BodyUpload::End> BodyUpload::send_all() {
     const auto piece = co_await body_.read(offset);
     if (stopping_) co_return End::stopped;
     if (!piece) co_return End::unreadable;
+    ONCE_ASSERT(!piece->empty() && piece->size() <= body_.size() - offset);
     const http::IoResult sent = co_await connection_->socket().write_all(*piece, limit_);
     if (stopping_) co_return End::stopped;
     if (sent.status == http::Io::timed_out) co_return End::timed_out;
@@ -58,6 +61,7 @@ Task<BodyUpload::End> BodyUpload::send_all() {
 }
 
 void BodyUpload::finish(End end) {
+  ONCE_ASSERT(!end_);
   end_ = end;
   ended_at_ = connection_->socket().loop().now();
   // If the backend answered before the last byte was sent, it may never read the rest, and would parse it as the next
