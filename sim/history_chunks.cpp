@@ -130,8 +130,8 @@ void History::check_chunks_after_failover(const OperationId& id, const Fact& hel
   const auto told = told_chunks_.find(held.nonce);
   // For a claim that expired and arrived again, they may be missing.
   if (told == told_chunks_.end() || told->second <= std::max(held.chunks.size(), held.earlier.size())) return;
-  violated(fmt::format("key {}: {} chunks of {} were reported, and {} are left after the failover", name(id), told->second,
-                       short_hex(held.nonce), held.chunks.size()));
+  violated(fmt::format("key {}: {} chunks of {} were reported, and {} are left after the failover", name(id),
+                       told->second, short_hex(held.nonce), held.chunks.size()));
 }
 
 }  // namespace once::sim

@@ -119,7 +119,8 @@ void History::told(unsigned decision, Effect effect) {
   told.told = effect;
   if (told.lost) return;
   if (effect == Effect::none && told.done) {
-    violated(fmt::format("key {}: operator {} was answered that nothing was changed, and it was", name(told.id), decision));
+    violated(
+        fmt::format("key {}: operator {} was answered that nothing was changed, and it was", name(told.id), decision));
   }
   if (effect != Effect::done || told.done) return;
   // An operator gets success also if another one did the same.

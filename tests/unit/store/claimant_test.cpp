@@ -307,7 +307,8 @@ TEST_P(Committed, outcome_that_cannot_be_seen_or_confirmed_is_not_told) {
   store_.fail_next(Verb::lookup, Fault::before);
   EXPECT_EQ(wait_for(claimant_.find_committed(op_)), store::Committed::no);
   store_.fail_next(Verb::finish, Fault::before);
-  EXPECT_EQ(wait_for(claimant_.find_committed(op_)), GetParam() == Shared::no ? store::Committed::yes : store::Committed::no);
+  EXPECT_EQ(wait_for(claimant_.find_committed(op_)),
+            GetParam() == Shared::no ? store::Committed::yes : store::Committed::no);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ClaimantTest, testing::Values(Shared::no, Shared::yes));
