@@ -147,7 +147,7 @@ class History {
   // Checks what operators see: a key must be shown as it is, and a list must be complete.
   void shown(const KeyInfo& info);
   void listed(const std::vector<KeyInfo>& keys);
-  // An operator decides on a key as it was seen. Returns the number of the action.
+  // An operator decides on a key as it was seen. Returns the number of the decision.
   unsigned sets_out(const KeyInfo& seen);
   // The op is about to be sent to the store, and must only change what was seen. Marks the operation.
   void sends(unsigned decision, Op& op);
@@ -177,7 +177,7 @@ class History {
     Time charged_until{};                   // at least; the owner does not know the ttl of a stop at another gateway
     Duration remembered{};                  // after expires_at
     OutcomeBytes outcome{};                 // what a replay returns; null: it was not kept
-    std::optional<unsigned> resolved_by{};  // the number of an operator's action
+    std::optional<unsigned> resolved_by{};  // the number of an operator's decision
     bool aged = false;       // the store has only a tombstone left: setting the clock back does not undo that
     bool in_chunks = false;  // its body; the outcome is only the head
     bool stopped = false;    // by its caller, with the chunks that existed
@@ -218,7 +218,7 @@ class History {
     bool committed = false;
     bool recorded_failure = false;
   };
-  // An operator's action on a key.
+  // An operator's decision on a key.
   struct OperatorDecision {
     OperationId id{};
     Nonce nonce{};
