@@ -234,9 +234,9 @@ Task<ServiceResponse> Admin::readyz(const ServiceRequest& /*request*/) {
   if (!readiness_.asks_store()) co_return text(200, "ready\n");
   store_probe_.ask(monotonic_now(), readiness_age);
   while (store_probe_.undecided(monotonic_now())) co_await sleep_for(thread_.loop(), readiness_look);
-  const StoreProbe::Said said = store_probe_.said(monotonic_now());
-  log_store_state(said);
-  co_return said == StoreProbe::Said::up ? text(200, "ready\n") : text(503, "store down\n");
+  const StoreProbe::State state = store_probe_.state(monotonic_now());
+  log_store_state(state);
+  co_return state == StoreProbe::State::up ? text(200, "ready\n") : text(503, "store down\n");
 }
 
 void Admin::log_checks(std::string_view wrong) {
@@ -249,12 +249,12 @@ void Admin::log_checks(std::string_view wrong) {
   }
 }
 
-void Admin::log_store_state(StoreProbe::Said said) {
-  const StoreProbe::Said before = std::exchange(reported_, said);
-  if (said == before) return;
-  if (said == StoreProbe::Said::up && before == StoreProbe::Said::down)
+void Admin::log_store_state(StoreProbe::State state) {
+  const StoreProbe::State before = std::exchange(reported_, state);
+  if (state == before) return;
+  if (state == StoreProbe::State::up && before == StoreProbe::State::down)
     sources_.log.info("ready again, the store answers", {});
-  if (said != StoreProbe::Said::down) return;
+  if (state != StoreProbe::State::down) return;
   sources_.log.warn("not ready, the store is down", {{"error", store_probe_.error()}});
 }
 

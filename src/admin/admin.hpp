@@ -148,7 +148,7 @@ class Admin final : public http::ServiceHandler {
   Result<void> begin_at(std::string_view address);
   void sample();
   // Logs when the store stops answering, and when it answers again.
-  void log_store_state(StoreProbe::Said said);
+  void log_store_state(StoreProbe::State state);
   void log_checks(std::string_view wrong);
 
   std::string listen_;
@@ -158,7 +158,7 @@ class Admin final : public http::ServiceHandler {
   StoreProbe store_probe_;
   Readiness readiness_;
   std::string_view wrong_;  // as last logged
-  StoreProbe::Said reported_ = StoreProbe::Said::nothing;
+  StoreProbe::State reported_ = StoreProbe::State::unknown;
   Sampler sampler_;
   std::atomic<bool> draining_ = false;
   http::ServiceThread thread_{*this, &sources_.gateway.faults()};

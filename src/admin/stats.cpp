@@ -143,10 +143,10 @@ StoreHealth Stats::store_health(Instant now) const {
     case StoreCondition::full: return StoreHealth::full;
     case StoreCondition::well: break;
   }
-  switch (probe_.said(now)) {
-    case StoreProbe::Said::nothing: return StoreHealth::unasked;
-    case StoreProbe::Said::up: return StoreHealth::up;
-    case StoreProbe::Said::down: return StoreHealth::down;
+  switch (probe_.state(now)) {
+    case StoreProbe::State::unknown: return StoreHealth::unasked;
+    case StoreProbe::State::up: return StoreHealth::up;
+    case StoreProbe::State::down: return StoreHealth::down;
   }
   return StoreHealth::unasked;
 }

@@ -21,10 +21,10 @@ class StoreProbe {
   // Sends a check, unless one is in progress or the last is younger than `age`. From one thread at a time.
   void ask(Instant now, Duration age = Duration::zero());
 
-  enum class Said : std::uint8_t { nothing, up, down };
+  enum class State : std::uint8_t { unknown, up, down };
   // Without an answer for `patience`, the store is down.
-  Said said(Instant now) const;
-  // A check is in progress and `patience` is not over: said() returns the previous result.
+  State state(Instant now) const;
+  // A check is in progress and `patience` is not over: state() returns the previous result.
   bool undecided(Instant now) const;
   // Why it is down. Only for the log, because drivers' messages are not public.
   std::string_view error() const;
@@ -43,7 +43,7 @@ class StoreProbe {
   struct Answer {
     Home home;
     std::string error;  // written before `open` becomes false
-    std::atomic<Said> said = Said::nothing;
+    std::atomic<State> state = State::unknown;
     std::atomic<bool> open = false;
   };
   static Task<void> question(ThreadLanes& lanes, std::shared_ptr<Answer> answer);
