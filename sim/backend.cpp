@@ -32,7 +32,7 @@ Blob blob_of(std::string_view hex) {
   return blob;
 }
 
-// A response with bytes of its own, which lives until the exchange lets go of it.
+// A response that owns its bytes; it lives until the exchange releases it.
 class SimResponse final : public http::ResponseSource {
  public:
   SimResponse(int status, std::string body) : body_(std::move(body)) {
@@ -98,7 +98,7 @@ class SimBackend::Sending : public Work {
 };
 
 Task<BackendAnswer> SimBackend::send(const BackendRequest& request) {
-  // The way to a connection may be long.
+  // Connecting may take long.
   if (!healed_ && world_.draw.percent(setup_.connects_slowly)) {
     co_await sleep_for(home_, world_.draw.between(1ms, slowest_connect));
   }
@@ -143,7 +143,7 @@ void SimBackend::begin(Sending& sending) {
 }
 
 void SimBackend::arrive(Request request, Plan plan) {
-  // A gateway that died had given its bytes to the kernel, or not.
+  // If the gateway died, its bytes may or may not have reached the kernel.
   if (cut_off_ && world_.draw.one_in(2)) return;
   request.execution = history_.executed(request.asked, request.nonce, request.fence);
   if (database_ != nullptr && plan == Plan::fails && world_.draw.one_in(2)) return fail(request);

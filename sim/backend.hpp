@@ -1,5 +1,5 @@
-// The backend of one gateway. It does the work or fails to, and answers or does not, independently of the gateway. Each
-// execution is recorded in the history. With a database, it does its work in a transaction and commits its outcome with
+// The backend of one gateway. It executes requests or fails to, and answers or does not, independently of the gateway.
+// Each execution is recorded in the history. With a database, it works in a transaction and commits its outcome with
 // it.
 #pragma once
 
@@ -28,14 +28,14 @@ class SimBackend final : public Backend {
   Task<BackendAnswer> send(const BackendRequest& request) override;
 
   void cut_off();
-  // No more faults from now on.
+  // Ends all faults.
   void heal() { healed_ = true; }
 
  private:
   enum class Plan : std::uint8_t { answers, refuses, fails, dies_before, dies_after, truncates, hangs };
   class Sending;
 
-  // A request as the backend has it.
+  // A request as the backend received it.
   struct Request {
     std::uint64_t number = 0;
     Asked asked;
@@ -44,21 +44,21 @@ class SimBackend final : public Backend {
     std::uint64_t fence = 0;
     unsigned execution = 0;
   };
-  // What is sent back, if anything is.
+  // The response, if one is sent.
   struct Response {
     Delivery delivery = Delivery::lost;
     int status = 0;
-    std::string_view mark = {};  // at the end of its body
+    std::string_view mark = {};  // appended to its body
   };
 
-  // The work in a transaction, step by step.
+  // The steps of a transaction.
   enum class Step : std::uint8_t { begin, finish, commit, answer };
   struct Job {
     Request request;
     Plan plan = Plan::answers;
     std::optional<Step> stalls_before;
     std::optional<Step> dies_before;
-    std::optional<Step> answered_before;  // by a proxy in between that gave up
+    std::optional<Step> answered_before;  // set if a proxy in between gave up and answered itself
     SqlServer::Transaction transaction{};
   };
 

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration longest_stall = 20s;
-// How long a server may hold the locks of a client that died.
+// How long a server may hold the locks of a dead client.
 constexpr Duration longest_lock = 5s;
 
 }  // namespace
@@ -65,7 +65,7 @@ void SimBackend::take(const std::shared_ptr<Job>& job, Step step) {
   }
 }
 
-// Nothing is done, and the backend records that itself before it says so, or dies.
+// The work fails. The backend records that before it answers, or dies.
 void SimBackend::fail(const Request& request) {
   const Duration takes = world_.draw.between(0ms, setup_.backend_takes);
   world_.after(takes, [this, request] {

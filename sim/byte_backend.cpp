@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "sim/byte_marks.hpp"
 
 namespace once::sim {
@@ -15,9 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The first bytes of a keyed body say what it is about.
+// The first bytes of a keyed body identify its operation.
 constexpr std::size_t enough_of_a_body = 12;
-// In the first line of every request, and in no body.
+// Appears in the first line of every request, and in no body.
 constexpr std::string_view other_request = "HTTP/1.1";
 
 template <class Blob>
@@ -112,14 +112,14 @@ void ByteBackend::read(Connection& connection, std::string_view bytes) {
   serve(connection, request);
 }
 
-// A body that never gets whole may be one that took up the next request.
+// A body that stays incomplete may have swallowed the next request.
 void ByteBackend::judge_part(const Message& request, std::size_t fresh) {
   const std::size_t seen = request.body.size() - std::min(request.body.size(), fresh + other_request.size());
   if (request.body.find(other_request, seen) == std::string::npos) return;
   history_.violated("another request is in the body of " + request.target);
 }
 
-// Often as long as gateways try to write to this one.
+// Usually for as long as gateways try to write to this connection.
 void ByteBackend::stop_reading(Connection& connection, const Message& request) {
   connection.peer->set_reading(false);
   Connection* const stopped = &connection;
@@ -149,7 +149,7 @@ void ByteBackend::switch_protocols(Connection& connection, const Message& reques
   connection.peer->send(token_of(connection.tunnel_of) + "hello ");
 }
 
-// Nothing of anybody else is in it, and it came once.
+// Checks that the request contains nothing of another caller, and came only once.
 bool ByteBackend::judge(const Message& request) {
   const auto caller = caller_in(request);
   if (request.target.starts_with(smuggled_path)) {
@@ -298,7 +298,7 @@ void ByteBackend::answer(Connection& connection, std::string text, Plan plan, bo
   const Duration takes = draw.between(0ms, healed_ ? 20ms : setup_.backend_takes);
   const bool resets = plan == Plan::dies ? draw.one_in(2) : plan == Plan::truncates && draw.one_in(3);
   const bool whole = plan == Plan::answers || plan == Plan::fails;
-  // Of a response that ends with its connection, they would be a part.
+  // If the response ends with its connection, extra bytes would be part of it.
   const bool more = whole && happens(setup_.bytes.says_more) && !(closes && setup_.bytes.streams.any());
   const std::size_t first =
       happens(setup_.bytes.answers_in_parts) && text.size() > 1 ? draw.between(1, text.size() - 1) : text.size();
@@ -340,7 +340,7 @@ void ByteBackend::sent_head(Connection& connection, const Message& request) {
   history_.goes_to_backend(*id, *nonce, *connection.process, connection.sent_at);
 }
 
-// What the gateway knows of the server by now; without a status, that it did not answer.
+// Notes what a health check told the gateway; no status: the server did not answer.
 void ByteBackend::checked(Connection& connection, std::optional<int> status) {
   if (!std::exchange(connection.checks, false)) return;
   Checked& known = checked_[{connection.process, connection.server}];
@@ -352,14 +352,14 @@ void ByteBackend::checked(Connection& connection, std::optional<int> status) {
     known.down_since.reset();
     if (!known.up_since) known.up_since = world_.now();
   }
-  // One that was not answered may have been given up on by the gateway itself.
+  // An unanswered check may have been given up by the gateway itself.
   if (status && known.bad >= setup_.bytes.health.failures && !known.down_since) known.down_since = world_.now();
 }
 
-// A server that said that it is unfit gets no requests while another one is up.
+// A server that reported to be unfit must get no requests while another one is up.
 void ByteBackend::check_fit(const Connection& connection) {
   if (!setup_.bytes.checks_health() || !setup_.bytes.reaches_servers() || setup_.gateway_pauses > 0 || healed_) return;
-  // Longer than it may take to connect to the server that was chosen.
+  // Longer than connecting to the chosen server may take.
   const Time before = world_.now() - 3s;
   const Checked& known = checked_[{connection.process, connection.server}];
   const Checked& other = checked_[{connection.process, 1 - connection.server}];
@@ -367,7 +367,7 @@ void ByteBackend::check_fit(const Connection& connection) {
   history_.violated(fmt::format("server {} was sent a request though its health checks fail", connection.server));
 }
 
-// One caller has no more at work than it may.
+// Checks the limit of requests in progress of one caller.
 void ByteBackend::check_at_work(const Connection& connection) {
   const std::size_t most = setup_.bytes.limits.caller.in_flight;
   if (most == 0 || healed_) return;
@@ -377,14 +377,15 @@ void ByteBackend::check_at_work(const Connection& connection) {
   }));
   if (count <= most) return;
   history_.violated(
-      fmt::format("{} has {} requests at work, {} are allowed", token_of(connection.caller), count, most));
+      fmt::format("{} has {} requests in progress, {} are allowed", token_of(connection.caller), count, most));
 }
 
 ByteBackend::Received ByteBackend::gateway_received(std::uint64_t link, std::string_view bytes) {
   Connection& of = connection(link);
   const std::uint64_t before = of.received.messages();
   of.received.feed(bytes);
-  // Its body is not kept: it counts before it is whole. A stream is recorded when it ends, whatever its size.
+  // An oversize body is not kept, so its response counts before it is complete. A stream is recorded at its end,
+  // whatever its size.
   const bool oversize = of.received.in_body() && of.received.message().body.size() > setup_.bytes.max_body &&
                         !streams_.is_recorded_stream(of.received.message());
   if (oversize) told(of, of.received.message().status);
@@ -399,7 +400,7 @@ void ByteBackend::received_head(Connection& connection, const Message& response)
   if (streams_.is_recorded_stream(response)) return;
   const bool large = response.framing == Message::Framing::length && response.length > setup_.bytes.max_body;
   const bool no_room = setup_.bytes.memory_is_short() && (response.framing != Message::Framing::length ||
-                                                          response.length > ToldOutcomes::largest_uncounted);
+                                                          response.length > SharedOutcomes::largest_uncounted);
   if (large || no_room) told(connection, response.status);
 }
 

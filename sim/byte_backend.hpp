@@ -27,30 +27,30 @@ class ByteBackend {
   ByteBackend(const ByteBackend&) = delete;
   ByteBackend& operator=(const ByteBackend&) = delete;
 
-  // Of one of its servers.
+  // The address of one of its servers.
   static std::string ip(unsigned server);
   static constexpr std::uint16_t port = 9000;
   // timeouts.stream_idle of routes without keys.
   static constexpr Duration pass_idle = std::chrono::seconds(10);
 
-  // Numbers for requests without a key, each used once.
+  // The number of requests without a key; each has its own.
   unsigned strangers = 0;
 
-  // No more faults from now on.
+  // Ends all faults.
   void heal() { healed_ = true; }
   StreamBook& streams() { return streams_; }
 
-  // What a gateway does on its side of a connection.
+  // Observes the gateway's side of a connection.
   void gateway_sent(std::uint64_t link, const Executor& process, std::string_view bytes);
   enum class Received : std::uint8_t {
     nothing_new,
-    before_request,  // a whole response, while its request is not all out yet
+    before_request,  // a whole response, before its request was sent completely
   };
   Received gateway_received(std::uint64_t link, std::string_view bytes);
   void gateway_received_end(std::uint64_t link);
   void gateway_closed(std::uint64_t link);
 
-  // Unsafe requests without a key, by number, that have arrived as a whole: each once.
+  // The complete unsafe requests without a key that arrived, by number: each may arrive once.
   void closes_everything();
 
  private:
@@ -58,26 +58,26 @@ class ByteBackend {
     std::unique_ptr<Peer> peer;
     unsigned server = 0;
     MessageReader requests{MessageReader::Of::requests};
-    std::uint64_t served = 0;  // answers that were begun
-    bool early = false;        // the request at hand is answered before it is whole
+    std::uint64_t served = 0;  // responses begun
+    bool early = false;        // the current request is answered before it is complete
     bool tunnel = false;
-    unsigned tunnel_of = 0;  // the caller
-    // The gateway's side.
+    unsigned tunnel_of = 0;  // the caller whose tunnel it is
+    // Parses what the gateway sends and receives.
     MessageReader sent{MessageReader::Of::requests};
     MessageReader received{MessageReader::Of::responses};
     const Executor* process = nullptr;
-    History::Moment sent_at;  // the first byte of the request at hand
+    History::Moment sent_at;  // when the first byte of the current request was sent
     std::optional<Nonce> at_work;
-    unsigned caller = 0;  // of that
-    bool checks = false;  // the request is a health check
+    unsigned caller = 0;  // the caller of the current request
+    bool checks = false;  // the current request is a health check
     std::optional<unsigned> execution;
     bool told = false;
   };
   struct Server {
-    bool fit = true;  // what it answers to checks
+    bool fit = true;  // its answer to health checks
     Time changes_at{};
   };
-  // What one gateway was answered when it asked a server how it is.
+  // The health check results of one gateway for one server.
   struct Checked {
     std::size_t good = 0;  // in a row
     std::size_t bad = 0;
@@ -85,12 +85,12 @@ class ByteBackend {
     std::optional<Time> down_since;
   };
   enum class Plan : std::uint8_t { answers, fails, dies, truncates, hangs, malformed, switches };
-  // A response that is sent over a while. byte_backend_streams.cpp has these.
+  // A response that is sent over some time, in byte_backend_streams.cpp.
   struct Streaming {
     Message::Framing framing = Message::Framing::chunked;
     std::string body;
-    std::size_t at = 0;    // sent
-    std::size_t stop = 0;  // so much of it is sent
+    std::size_t at = 0;    // bytes sent
+    std::size_t stop = 0;  // bytes to send before it stops
     Plan end = Plan::answers;
     bool closes = false;
     std::uint64_t serving = 0;

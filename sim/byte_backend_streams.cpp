@@ -1,5 +1,5 @@
-// Event streams of the simulated backend. Every byte of one is known by its execution and its place, so that a reader
-// that gets another one is noticed.
+// Event streams of the simulated backend. Every byte is determined by its execution and its position, so a reader that
+// gets a wrong one notices.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// No two places near each other look alike.
+// No two nearby positions look alike.
 std::string filling(std::size_t size) {
   std::string text;
   while (text.size() < size) text += fmt::format(".{}", text.size());
@@ -100,7 +100,7 @@ void ByteBackend::end_stream(Connection& connection, const Streaming& streaming)
     case Plan::hangs: return;
     case Plan::dies: return connection.peer->reset();
     case Plan::malformed:
-      // Without chunks, nothing can be malformed here.
+      // Only chunked framing can be malformed here.
       if (chunked) connection.peer->send("zz\r\n");
       return connection.peer->close();
     case Plan::truncates: return connection.peer->close();

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "sim/byte_marks.hpp"
 
 namespace once::sim {
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view smuggled = "GET /smuggled HTTP/1.1\r\nHost: h0.test\r\n\r\n";
 
-// What must be refused, each followed by a request that must never be seen.
+// Requests that must be refused, each followed by one that must never be seen.
 constexpr std::array<std::string_view, 10> bad_requests = {
     "POST /pass/bad HTTP/1.1\r\nHost: h0.test\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
     "POST /pass/bad HTTP/1.1\r\nHost: h0.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -100,7 +100,7 @@ void ByteClients::wrong(const Connection& connection, const std::string& what) {
 void ByteClients::ended(Connection& connection) {
   if (connection.over) return;
   connection.over = true;
-  // What was begun is looked at, too.
+  // Also checks an incomplete response.
   if (connection.seen.in_body() && !connection.waiting.empty()) {
     check(connection, connection.seen.message(), connection.waiting.front().caller, false);
     tell_part(connection);
@@ -109,7 +109,7 @@ void ByteClients::ended(Connection& connection) {
   connection.peer->close();
 }
 
-// It was cut off, and the client can tell.
+// The response was cut off, visibly for the client.
 void ByteClients::tell_part(Connection& connection) {
   const Waiting first = std::move(connection.waiting.front());
   const Message& part = connection.seen.message();
@@ -172,7 +172,7 @@ void ByteClients::answered(Connection& connection, const Message& response) {
   connection.last = connection.last || closes;
   if (first.asked) parts_.streams.seen(*first.asked, response);
   if (first.answered) first.answered(response, Came::whole, first.form);
-  // After the faults have ended, no client holds a connection that others need.
+  // After the faults have ended, no client holds connections that others need.
   const bool leaves = healed_ ? connection.waiting.empty() : closes && world().draw.one_in(2);
   if (leaves) drop(connection, false);
 }
@@ -261,7 +261,7 @@ void ByteClients::stop(const Asked& asked, const OperationId& id) {
   write(*connection, head + "Idempotency-Stop: POST\r\n\r\n", draw_manner());
 }
 
-// A problem says that it was not done, or that the outcome is unknown.
+// A problem means that nothing was stopped, or that the outcome is unknown.
 void ByteClients::told_stop(const Stop& stop, const Message& response) {
   const std::string stopped = response.field("Idempotency-Stopped");
   world().note(fmt::format("gateway: stop answered {} {}", response.status, stopped));
@@ -328,7 +328,7 @@ void ByteClients::stranger() {
   if (kind == 6) return upgrade(*connection, caller, false);
   if (kind == 7) return upgrade(*connection, caller, true);
   if (kind == 8) return malformed(*connection, caller);
-  // Says nothing, or half a word.
+  // Sends nothing, or part of a request line.
   if (draw.one_in(2)) connection->peer->send("GET /pas");
   expect(*connection, "GET", caller, {});
 }
@@ -358,7 +358,7 @@ void ByteClients::pass(Connection& connection, unsigned caller) {
   write(connection, text, manner);
 }
 
-// With a key that others of this caller have used: whatever becomes of that, the request passes.
+// Uses a key that other requests of this caller have used: the request must pass whatever happens with the key.
 void ByteClients::shadow(Connection& connection) {
   Draw& draw = world().draw;
   const unsigned caller = first_shadow_caller + static_cast<unsigned>(draw.below(shadow_callers));
@@ -373,7 +373,7 @@ void ByteClients::shadow(Connection& connection) {
   write(connection, text, manner);
 }
 
-// With a body it is none; what follows it would be read twice.
+// With a body the request must not upgrade: what follows would be read twice.
 void ByteClients::upgrade(Connection& connection, unsigned caller, bool with_body) {
   Draw& draw = world().draw;
   const std::string token = token_of(caller);
@@ -393,7 +393,7 @@ void ByteClients::upgrade(Connection& connection, unsigned caller, bool with_bod
     return;
   }
   const bool early = draw.one_in(3);
-  // Without a switch it is taken for a request, and refused.
+  // Without a switch these bytes are parsed as a request, and refused.
   if (early) expect(connection, "GET", caller, {});
   connection.peer->send(early ? text + "\r\n" + token + "early " : text + "\r\n");
   for (unsigned i = 1; i <= 3; ++i) {
@@ -409,7 +409,7 @@ void ByteClients::malformed(Connection& connection, unsigned caller) {
   std::string text(bad_requests[draw.below(bad_requests.size())]);
   expect(connection, "POST", caller, {});
   if (draw.one_in(4)) {
-    // Good up to its body.
+    // Valid up to its body.
     text = fmt::format(
         "POST /pass/{} HTTP/1.1\r\nHost: h0.test\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n", caller,
         token_of(caller));
@@ -427,7 +427,7 @@ void ByteClients::gateway_sent(std::uint64_t link, std::string_view bytes) {
   if (connection.sent.in_body()) look_at_sent(connection, connection.sent.message());
 }
 
-// What is new of the body.
+// Checks the new bytes of the body.
 void ByteClients::look_at_sent(Connection& connection, const Message& response) {
   if (connection.owed.empty()) return;
   parts_.streams.sent(response, connection.checked, connection.owed.front().resume);
@@ -440,15 +440,15 @@ void ByteClients::gateway_closed(std::uint64_t link) {
 }
 
 std::size_t ByteClients::held_for_readers() const {
-  std::map<std::string, std::size_t> held;  // by outcome: readers of the same response share its bytes
+  std::map<std::string, std::size_t> held;  // by outcome, because readers of the same response share its bytes
   for (const Connection& connection : connections_) {
     if (connection.sent_over || !connection.sent.in_body()) continue;
     const Message& response = connection.sent.message();
-    if (response.framing != Message::Framing::length || response.length <= ToldOutcomes::largest_uncounted) continue;
-    if (response.length > parts_.setup.bytes.max_body) continue;  // not kept: it streams by
+    if (response.framing != Message::Framing::length || response.length <= SharedOutcomes::largest_uncounted) continue;
+    if (response.length > parts_.setup.bytes.max_body) continue;  // not kept: it is relayed
     const std::string status = response.field("Idempotency-Status");
     if (status != "executed" && status != "replayed") continue;
-    // Of a response that is recorded as it streams, a gateway holds what its readers have not got, in any pieces.
+    // For a response that is recorded as it streams, the gateway holds what its readers have not read, in any pieces.
     if (parts_.streams.is_recorded_stream(response)) continue;
     const std::size_t at = response.body.find("execution=");
     const std::size_t end = response.body.find("r", at);

@@ -30,40 +30,40 @@ class ByteClients {
     const Setup& setup;
     StreamBook& streams;
     http::Endpoint gateway;
-    std::uint8_t number;  // of the gateway: clients of each have addresses of their own
-    unsigned& strangers;  // so many there were so far, at all gateways
+    std::uint8_t number;  // of the gateway: each gateway's clients have their own addresses
+    unsigned& strangers;  // their number so far, at all gateways
   };
   explicit ByteClients(const Parts& parts) : parts_(parts) {}
   ByteClients(const ByteClients&) = delete;
   ByteClients& operator=(const ByteClients&) = delete;
 
-  // How much of a response came before its connection ended.
+  // Whether a response was complete before its connection ended.
   enum class Came : std::uint8_t { whole, part };
-  // How a keyed request was made.
+  // The kind of a keyed request.
   enum class Form : std::uint8_t {
     request,
     lookup,
   };
   using Answered = std::function<void(const Message&, Came, Form)>;
-  // Calls back with a response, if there is one. A part of a response counts only if the client waited for it.
+  // Calls back with the response, if there is one. A part of a response counts only if the client waited for it.
   void ask(const Asked& asked, Answered answered);
-  // Stops what streams under the key, which has this id.
+  // Stops the stream of the key with this id.
   void stop(const Asked& asked, const OperationId& id);
-  // A client without a key, with a malformed request, with an upgrade, or silent.
+  // A client without a key: with a normal or malformed request, an upgrade, or silent.
   void stranger();
-  // One without a key.
+  // A valid request without a key.
   void passer_by();
 
-  // No more unusual behaviour from now on.
+  // Ends all unusual behaviour.
   void heal();
   void leave();
-  // The process was killed: what ends with its connections may be cut off, and looks as if it were whole.
+  // The process was killed: a response that ends with its connection may be cut off and look complete.
   void gateway_died() { gateway_died_ = true; }
 
-  // Of gateways, on their side of a connection.
+  // Observes the gateways' side of a connection.
   void gateway_sent(std::uint64_t link, std::string_view bytes);
   void gateway_closed(std::uint64_t link);
-  // Bytes of recorded responses that the gateway must be holding now, because their clients have a part of them only.
+  // Bytes of recorded responses that the gateway must be holding now, because their clients have only read a part.
   std::size_t held_for_readers() const;
 
  private:
@@ -71,15 +71,15 @@ class ByteClients {
     unsigned caller = 0;
     Answered answered;
     Form form = Form::request;
-    std::optional<Asked> asked;                // of a keyed request
-    std::optional<std::size_t> leaves_at;      // so many bytes of the body
-    std::optional<std::size_t> stops_reading;  // the same, for a while
+    std::optional<Asked> asked;                // set for a keyed request
+    std::optional<std::size_t> leaves_at;      // disconnects after this many bytes of the body
+    std::optional<std::size_t> stops_reading;  // pauses reading after this many bytes
   };
   struct Stop {
     OperationId id;
     Time asked_at;
   };
-  // A response that the gateway has not written yet.
+  // A response that the gateway has not sent yet.
   struct Owed {
     unsigned caller = 0;
     Resume resume;
@@ -88,18 +88,18 @@ class ByteClients {
   struct Connection {
     std::uint64_t link = 0;
     std::unique_ptr<Peer> peer;
-    MessageReader seen{MessageReader::Of::responses};  // by the client
-    MessageReader sent{MessageReader::Of::responses};  // by the gateway
+    MessageReader seen{MessageReader::Of::responses};  // what the client received
+    MessageReader sent{MessageReader::Of::responses};  // what the gateway sent
     std::deque<Waiting> waiting;
     std::deque<Owed> owed;
-    std::size_t checked = 0;  // bytes of the body that is being written
+    std::size_t checked = 0;  // bytes of the current body
     bool sent_over = false;
-    bool writing = false;  // a request is not all out yet
-    bool last = false;     // nothing more is sent here
+    bool writing = false;  // a request is partly sent
+    bool last = false;     // no more requests follow
     bool over = false;
     bool ends_cleanly = false;
   };
-  // How a request is written.
+  // How a request is sent.
   struct Manner {
     bool splits = false;
     bool stalls = false;
@@ -139,7 +139,7 @@ class ByteClients {
   Parts parts_;
   bool healed_ = false;
   bool gateway_died_ = false;
-  std::list<Connection> connections_;  // also those that are over: events may know them
+  std::list<Connection> connections_;  // includes ended ones, because events may refer to them
   std::map<std::uint64_t, Connection*> by_link_;
 };
 

@@ -20,7 +20,7 @@ std::string foreign_token(std::string_view text, unsigned caller) {
   const std::string own = token_of(caller);
   for (std::size_t at = text.find("tok-"); at != std::string_view::npos; at = text.find("tok-", at + 1)) {
     const std::string_view found = text.substr(at);
-    // One that was cut off may be anybody's.
+    // A truncated token may be anyone's prefix, also this caller's.
     if (found.size() < own.size() && own.starts_with(found)) continue;
     if (!found.starts_with(own)) return std::string(found.substr(0, found.find('.') + 1));
   }

@@ -23,7 +23,7 @@ http::Endpoint service_address_of(std::uint8_t gateway) {
   return Network::address(fmt::format("192.0.2.{}", gateway + 1), 81);
 }
 
-// Whether anything of somebody else is in a request to the service.
+// The violation if a service request contains bytes of another caller; empty: none.
 std::string judge_service(const http::ServiceRequest& request) {
   if (request.head.target.starts_with(smuggled_path)) return "a request inside of another one reached the service";
   unsigned caller = 0;
@@ -127,11 +127,11 @@ ServingSettings ByteProcess::settings() const {
   passing.policy.timeouts = {.connect = 2s, .response = 10s, .stream_idle = ByteBackend::pass_idle};
   all.routes.push_back(passing);
   all.limits = setup.limits;
-  // What a caller has stored may stay for longer than the simulation lasts, and in the end everybody gets an answer.
+  // Stored bytes may outlast the simulation, and in the end every caller must get an answer.
   if (healed_) all.limits.caller = all.limits.address = {};
-  // What is stored is always counted.
+  // Always count stored bytes.
   if (all.limits.caller.stored_bytes == 0) all.limits.caller.stored_bytes = std::size_t{1} << 40U;
-  // One reader may take all the memory there is, and one body all the disk.
+  // One reader may use all the memory, and one body all the disk.
   if (healed_ && setup.streams.any()) all.limits.max_body_memory = Limits().max_body_memory;
   if (healed_) all.limits.max_spool = Limits().max_spool;
   all.timeouts = setup.timeouts;
@@ -203,8 +203,8 @@ void ByteProcess::reload() {
   if (!gateway_.reload(settings())) parts_.world.after(100ms, [this] { reload(); });
 }
 
-// The response to a request that is not all out yet. Whoever comes next must not get its connection: rather soon,
-// because idle connections are used for a moment only.
+// A response arrived before its request was sent completely. Sends another request soon, because idle connections are
+// reused only for a moment: it must not get that connection.
 void ByteProcess::follow_half_written() {
   if (healed_ || !parts_.world.draw.one_in(2)) return;
   parts_.world.after(parts_.world.draw.between(1ms, 300ms), [this] {
@@ -212,7 +212,7 @@ void ByteProcess::follow_half_written() {
   });
 }
 
-// After every turn of a worker.
+// Called after every round of a worker.
 void ByteProcess::look() {
   for (; faults_told_ < gateway_.faults().size(); ++faults_told_) {
     parts_.history.violated("a connection broke an invariant: " + gateway_.faults()[faults_told_]);
@@ -247,7 +247,7 @@ void ByteProcess::stop(const Asked& asked) {
   clients_.stop(asked, named.id);
 }
 
-// What gateways make of a request.
+// Identifies the request as gateways do.
 ByteProcess::Named ByteProcess::name_of(const Asked& asked) const {
   const std::size_t routes = parts_.routes.size();
   const WireName name = wire_name(asked.operation, routes);
@@ -278,7 +278,7 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   const auto given = streams.asked_of(response);
   const bool compared = form == ByteClients::Form::request;
   if (!compared && given) answer.asked.content = given->content;
-  // Whatever is recorded of it is replayed as it was.
+  // Whatever is recorded is replayed unchanged.
   if (!problem && !answer.body.starts_with("resolved=")) {
     answer.body +=
         fmt::format(" {} {} {}", response.status, response.field("X-Caller"), response.field("Content-Type"));
@@ -286,14 +286,14 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   parts_.world.note(fmt::format("reply: operation {} of caller {}, content {}: {} {} {}", asked.operation, asked.caller,
                                 asked.content, answer.status, answer.idempotency_status,
                                 answer.code.empty() ? answer.body.substr(0, 80) : answer.code));
-  // What streams by is not kept. A response that its backend ended by closing may be a part: nobody can tell.
+  // A relayed response is not kept. One that its backend ended by closing may be incomplete without notice.
   const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
   const bool kept = streams.is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
-  // What no execution gave: the rest of it may follow what its client has of another one, and a lookup compares
-  // nothing. What broke off may have been stopped before it was recorded like that.
+  // A response without an execution: the rest of it may continue what its client has of another one, and lookups
+  // compare nothing. A broken one may have been stopped before that was recorded.
   const bool stopped = StreamBook::is_stopped(response);
   const bool anything = !given && (response.has("Idempotency-Offset") || !compared || stopped);
-  // Without chunks, a stream whose connection was cut behind its last byte looks as if it had ended.
+  // An unchunked stream whose connection was cut after its last byte looks complete.
   const bool until_close = response.framing == Message::Framing::until_close && streams.is_recorded_stream(response);
   if (kept && !may_be_part && !anything && !until_close) parts_.history.answered(answer);
   answer.asked = asked;

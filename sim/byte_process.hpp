@@ -1,5 +1,5 @@
-// One run of a gateway that starts with bytes: the production workers on the simulated network, with a store in virtual
-// time and their own clients. Anything left behind after a crash or at the end is a violation.
+// One run of a gateway at the byte layer: the production workers on the simulated network, with a store in virtual time
+// and their own clients. Anything left behind after a crash or at the end is a violation.
 #pragma once
 
 #include <functional>
@@ -65,7 +65,7 @@ class ByteProcess final : public GatewayProcess {
   void tell_part(const Asked& asked, const Message& response, const std::function<void(const Answer&)>& answered);
 
   Parts parts_;
-  ProcessExecutor executor_;  // of its operators; also who it is, for the model
+  ProcessExecutor executor_;  // for its operators; also identifies the process in the model
   SimLanes lanes_;
   Waiters waiters_;
   Operators operators_;
@@ -73,8 +73,8 @@ class ByteProcess final : public GatewayProcess {
   SimSpool spool_;
   SimGateway gateway_;
   ByteClients clients_;
-  ByteClients operators_clients_;         // of the service beside it
-  std::set<std::uint64_t> from_clients_;  // connections
+  ByteClients operators_clients_;         // clients of the operators' service
+  std::set<std::uint64_t> from_clients_;  // connections of clients
   std::size_t faults_told_ = 0;
   bool memory_told_ = false;
   bool alive_ = true;

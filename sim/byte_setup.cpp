@@ -41,8 +41,8 @@ void draw_backend(Draw& draw, ByteSetup& setup) {
   setup.large_body = draw.one_of({std::size_t{0}, std::size_t{12'000}, std::size_t{40'000}});
 }
 
-// Bytes that are still on their way when the connection is used again are taken for the next response, and nobody can
-// help that. Only those that arrive with the response are noticed for certain, so the network keeps them together.
+// Bytes that are still in flight when the connection is reused are unavoidably parsed as the next response. Only bytes
+// that arrive with the response are noticed for certain, so the network keeps those together.
 void draw_more(Draw& draw, ByteSetup& setup) {
   if (!draw.one_in(8)) return;
   setup.says_more = static_cast<unsigned>(draw.between(1, 40));
@@ -74,7 +74,7 @@ void draw_servers(Draw& draw, ByteSetup& setup) {
   setup.weather.refuses = setup.weather.stalls = setup.call_faults = setup.call_resets = setup.reloads = 0;
 }
 
-// From bits of its own, so that runs without streams are what they were before there were any.
+// Uses its own random bits, so that runs without streams did not change when streams were added.
 StreamSetup draw_stream_setup(std::uint64_t seed) {
   Draw draw(seed ^ 0x57e4'0b17);
   StreamSetup setup;
@@ -97,7 +97,7 @@ StreamSetup draw_stream_setup(std::uint64_t seed) {
   return setup;
 }
 
-// From other bits again, so that runs without stops are what they were before there were any.
+// Uses its own random bits, so that runs without stops did not change when stops were added.
 unsigned draw_stops(std::uint64_t seed) {
   Draw draw(seed ^ 0x5709'0c84);
   return chance(draw, 40);
@@ -108,8 +108,8 @@ unsigned draw_losses(std::uint64_t seed) {
   return draw.one_in(2) ? static_cast<unsigned>(draw.between(1, 3)) : 0;
 }
 
-// The same for requests that are too large for memory: every second key has such ones. Each takes some of it all the
-// same.
+// Requests that are too large for memory, for every second key. Each still takes some memory. Uses its own random bits
+// too.
 void draw_large_requests(std::uint64_t seed, ByteSetup& setup) {
   Draw draw(seed ^ 0x1a46'e00b);
   if (!draw.one_in(4) || setup.memory_is_short()) return;
@@ -171,12 +171,12 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   if (draw.one_in(3)) setup.shadows = static_cast<unsigned>(draw.between(10, 60));
   if (draw.one_in(4)) setup.service_strangers = static_cast<unsigned>(draw.between(5, 40));
   draw_servers(draw, setup);
-  // What health checks say of a server is seen best when little else goes on.
+  // Health checks are best tested without much other traffic.
   if (!setup.checks_health() || !setup.reaches_servers()) setup.streams = draw_stream_setup(seed);
   if (setup.streams.any()) setup.streams.stops = draw_stops(seed);
   if (setup.streams.any()) setup.streams.losses = draw_losses(seed);
   draw_large_requests(seed, setup);
-  // Each of them has room by itself.
+  // Each of them alone fits into memory.
   if (setup.memory_is_short()) setup.streams.large_event = std::min<std::size_t>(setup.streams.large_event, 3000);
   return setup;
 }

@@ -1,4 +1,4 @@
-// Pseudo-random numbers from a seed (splitmix64): the same numbers for the same seed, on every machine.
+// Pseudo-random numbers from a seed (splitmix64): the same seed gives the same numbers on every machine.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Draw {
     const std::uint64_t drawn = one_in(4) ? below(range) : below(range / 8 + 1);
     return least + Duration(static_cast<Duration::rep>(drawn));
   }
-  // Any of them as likely as another.
+  // Uniformly distributed.
   Duration below(Duration bound) {
     return Duration(static_cast<Duration::rep>(below(static_cast<std::uint64_t>(bound.count()))));
   }

@@ -1,5 +1,5 @@
-// One run of a gateway, as the simulation sees it. Two kinds: one that begins with parsed requests and has a backend of
-// its own (process.hpp), and one that begins with bytes (byte_process.hpp).
+// One run of a gateway as the simulation sees it. There are two kinds: one that begins with parsed requests and has its
+// own backend (process.hpp), and one that begins with bytes (byte_process.hpp).
 #pragma once
 
 #include <functional>
@@ -16,20 +16,21 @@ class GatewayProcess {
 
   // Calls back with the answer, unless the process dies first or the answer is lost.
   virtual void ask(const Asked& asked, std::function<void(const Answer&)> answered) = 0;
-  // The caller stops the stream that it asked for.
+  // The caller stops its stream.
   virtual void stop(const Asked& /*asked*/) {}
   virtual Operators& operators() = 0;
-  // Null: it has none.
+  // Null: the process has none.
   virtual Streams* streams() { return nullptr; }
 
-  // Bytes that it counts as stored for a caller.
+  // The stored bytes that it counts for a caller.
   virtual std::size_t counted_for(const TenantTag& /*caller*/) { return 0; }
 
   virtual void die() = 0;
   virtual void pause(Duration length) = 0;
   virtual void heal() = 0;
 
-  // At the end of the run: begins to end in order, and has to have ended a while later, with nothing left.
+  // Call at the end of the run: wind_down() starts an orderly end, and has_wound_down() checks a while later that it
+  // ended and left nothing behind.
   virtual void wind_down() {}
   virtual void has_wound_down() {}
 };

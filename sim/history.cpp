@@ -100,7 +100,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
       fact.outcome = op.body_kept == BodyKept::no ? nullptr : op.outcome;
       fact.in_chunks = op.final_state == State::succeeded && op.body_kept == BodyKept::in_chunks;
       fact.stopped = is_stop(op);
-      // A store without room says so.
+      // A store without room drops the body and reports that.
       if (op.record && op.record->body_kept == BodyKept::no) {
         fact.outcome = nullptr;
         fact.in_chunks = false;
@@ -128,7 +128,7 @@ void History::store_acted(const Op& op) {
   store_clock_at(clock_->now());
   world_.note(fmt::format("store: {}", op_text(op)));
   if (op.status == OpStatus::failed) {
-    // Nobody is told that it was done, but it may have been.
+    // No one was answered that it was done, but it may have been.
     if (op.fault == StoreFault::full) return check_refused(op);
     if (op.verb == Verb::claim) {
       key.perhaps.push_back({.state = Fact::State::started,
@@ -170,12 +170,12 @@ bool History::has_expired(const Fact& fact) const {
   return !is_live(fact) && (fact.aged || fact.expires_at <= clock_->now());
 }
 
-// By its clock it need not be one, so it must have dropped the rest.
+// The record has not expired by the model's clock, so the store must have dropped the rest already.
 void History::shown_as_tombstone(Key& key) const {
   if (!has_expired(key.now)) key.now.aged = true;
 }
 
-// Every retry gets what was recorded, and nothing else.
+// Every retry must get exactly what was recorded.
 void History::check_replay(const Key& key, const Op& op) {
   const Fact& held = key.now;
   const bool kept = held.state == Fact::State::succeeded && !has_expired(held);
@@ -184,14 +184,14 @@ void History::check_replay(const Key& key, const Op& op) {
                        short_hex(op.nonce), to_text(held)));
 }
 
-// Only somebody who comes after the expiry is told so.
+// A key may be reported as expired only after its expiry.
 void History::check_gone(Key& key, const Op& op) {
   const auto may_be = [this](const Fact& fact) {
     return fact.state != Fact::State::none && fact.expires_at <= latest_ && fact.remembered > Duration::zero();
   };
   if (may_be(key.now)) return shown_as_tombstone(key);
   if (std::ranges::any_of(key.perhaps, may_be)) return;
-  violated(fmt::format("key {}: claim {} was told that the key has expired, but it is {}", name(op.id),
+  violated(fmt::format("key {}: claim {} was answered that the key has expired, but it is {}", name(op.id),
                        short_hex(op.nonce), to_text(key.now)));
 }
 
@@ -199,7 +199,7 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
   const Fact& held = key.now;
   const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
   if (live_owners_are_left_alone_ && at_backend_.contains(began_under(held.nonce))) {
-    violated(who + " was given while the owner is at work and can reach the store");
+    violated(who + " was granted while the owner is running and can reach the store");
   }
   if (held.nonce == op.nonce || held.nonce == released_nonce(op.nonce)) {
     violated(who + " arrived late, when it had ended, and was given anew");
@@ -224,12 +224,12 @@ void History::granted(Key& key, const Op& op) {
   const bool live = is_live(held);
   const bool gone = held.state == Fact::State::none || (latest_ >= held.forget_at() && !live);
   const bool sent_again = held.state == Fact::State::started && held.nonce == op.nonce;
-  // So late that the claim had expired, it is a new one.
+  // If it arrived after the claim had expired, it is a new claim.
   if (sent_again && (!gone || op.record->started_at == held.claimed_at)) return;
   if (!gone) check_grant(key, op, live);
   if (op.record->fence <= key.fence) violated(fmt::format("key {}: a fence did not grow", name(op.id)));
   key.fence = op.record->fence;
-  // With a clock that was set back since, what may be gone need not be: the attempt tells.
+  // If the clock was set back, an expired record may be valid again: the attempt number shows which.
   const bool was_there = held.state != Fact::State::none && op.record->attempt > Attempt{1};
   if (gone && !was_there) {
     key.effects = 0;
@@ -237,14 +237,14 @@ void History::granted(Key& key, const Op& op) {
   }
   ends_as(key, End::open);
   key.before = gone && !was_there ? Fact() : held;
-  // Whoever releases gives back the attempt before, and nobody owns that.
+  // A release restores the previous attempt without an owner.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
   key.before.drop_chunks();
   key.before.stopped = false;
   std::vector<OutcomeBytes> earlier;
   if (held.nonce == op.nonce) earlier = held.chunks;
-  told_chunks_.erase(op.nonce);  // of a claim that arrived once more, after others
+  told_chunks_.erase(op.nonce);  // a copy of the claim that arrived after others
   key.now = after_claim(op);
   key.holder = op.holder;
   key.tenant = op.tenant;
@@ -270,7 +270,7 @@ void History::wrote(Key& key, const Op& op) {
       execution != executions_.end() && (execution->told || execution->committed || execution->recorded_failure);
   const bool stop = is_stop(op) && asked_to_stop_.contains(op.id);
   if (op.verb == Verb::finish && op.final_state != State::unknown && !told && !stop) {
-    violated(fmt::format("key {}: {} recorded an outcome that nobody told it", name(op.id), short_hex(op.nonce)));
+    violated(fmt::format("key {}: {} recorded an outcome that no request produced", name(op.id), short_hex(op.nonce)));
   }
   if (op.verb == Verb::release && execution != executions_.end()) {
     if (!told) {
@@ -282,7 +282,7 @@ void History::wrote(Key& key, const Op& op) {
       key.now.state == Fact::State::started || (op.verb == Verb::finish && key.now.state == Fact::State::unknown);
   if (!open) violated(fmt::format("key {}: {} wrote over what was recorded", name(op.id), short_hex(op.nonce)));
   key.now = after_write(key, op);
-  // The owner has given up, though its connection to the backend may still be open.
+  // The owner has given up, although its connection to the backend may still be open.
   if (op.verb == Verb::finish && op.final_state == State::unknown) at_backend_.erase(sent_under);
   if (!only_acknowledged_counts_) is_recorded(key);
   changed(key);
@@ -293,12 +293,12 @@ void History::is_recorded(Key& key) {
   ends_as(key, key.now.stopped ? End::stopped : End::ended);
   if (key.now.stopped) is_stopped(key.now);
   if (key.now.resolved_by) {
-    Errand& errand = errands_[*key.now.resolved_by];
-    errand.done = true;
-    errand.fingerprint = key.now.fingerprint;
-    errand.recorded = key.generation;
+    OperatorDecision& decision = decisions_[*key.now.resolved_by];
+    decision.done = true;
+    decision.fingerprint = key.now.fingerprint;
+    decision.recorded = key.generation;
   }
-  // Where an operator gave no response, the owner may still tell its own.
+  // If an operator resolved the key without a response, the owner may still send its own.
   if (!key.now.resolved_by || !key.now.outcome) recorded_[began_under(key.now.nonce)] = key.generation;
 }
 
@@ -308,7 +308,7 @@ void History::owner_ended() {
   }
 }
 
-// A replay from this record gives what was recorded. The chunks of one that has expired go before it does.
+// Whether a replay of this record gives what was recorded. Chunks of an expired record are deleted before it.
 bool History::gives(const Fact& fact, const Record& record) const {
   const bool may_lack_chunks = fact.in_chunks && fact.expires_at <= latest_;
   if (record.body_kept == BodyKept::no) return fact.outcome == nullptr || may_lack_chunks;
@@ -334,7 +334,7 @@ bool History::is_as(const Fact& fact, const std::optional<Record>& record) const
 void History::found_after_restart(const OperationId& id, const std::optional<Record>& record) {
   Key& key = keys_[id];
   const auto fits = [&](const Fact& fact) { return is_as(fact, record); };
-  // One that was not answered may have been written without its body, for want of room.
+  // An unacknowledged outcome may have been written without its body for lack of room.
   const bool no_body = record && record->state == State::succeeded && record->body_kept == BodyKept::no;
   for (Fact& fact : key.perhaps) {
     if (!no_body || fact.state != Fact::State::succeeded) continue;
@@ -355,7 +355,7 @@ void History::found_after_restart(const OperationId& id, const std::optional<Rec
     }
   }
   if (record && record->state == State::tombstone) key.now.aged = true;
-  // Where none is left because the clock is ahead, another restart may find it again when the clock was set back.
+  // If no record is left because the clock was ahead, another restart may find it again after the clock was set back.
   std::erase_if(key.perhaps, [&](const Fact& fact) { return record || !fits(fact); });
 }
 
@@ -372,7 +372,7 @@ void History::store_emptied() {
     key = {.generation = generation, .ends = std::move(key.ends)};
     ends_as(key, End::open);
   }
-  for (Errand& errand : errands_) errand.lost = errand.lost || errand.done;
+  for (OperatorDecision& decision : decisions_) decision.lost = decision.lost || decision.done;
 }
 
 void History::acknowledged(const OperationId& id) {
@@ -394,7 +394,7 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
     if (!is_as(version.now, record)) return false;
     if (!record) return true;
     if (version.now.chunks != chunks && (chunks.empty() || version.now.earlier != chunks)) return false;
-    // Which of the renewals and releases it was, the times tell.
+    // The times tell which of the renewals and releases this is.
     return version.now.expires_at == record->expires_at &&
            (record->state != State::started || version.now.lease_until == record->lease_until);
   };
@@ -409,14 +409,14 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
   }
   if (!nothing_lost) {
     ++key.generation;
-    for (Errand& errand : errands_) errand.lost = errand.lost || (errand.done && errand.id == id);
+    for (OperatorDecision& decision : decisions_) decision.lost = decision.lost || (decision.done && decision.id == id);
     if (!key.safe.now.stopped) stopped_.erase(began_under(key.now.nonce));
     key.now = key.safe.now;
     key.before = key.safe.before;
     ends_as(key, End::open);
     if (!only_acknowledged_counts_) is_recorded(key);
   }
-  // Another clock goes on from here, and where no record is left it is all that fences come from.
+  // Another clock is used from now on, and without a record it alone determines the fences.
   key.fence = record ? record->fence : Fence{};
   check_chunks_after_failover(id, key.now);
   key.since.clear();

@@ -20,30 +20,30 @@
 
 namespace once::sim {
 
-// One key of one caller, and what is asked for under it.
+// A request: one key of one caller, with its content.
 struct Asked {
   unsigned operation = 0;
   unsigned caller = 0;
-  unsigned content = 0;  // 0: what it was made for; others: somebody uses the key again
+  unsigned content = 0;  // 0: the original request; others: the key is reused for another request
 
   auto operator<=>(const Asked&) const = default;
 };
 
-// Callers send the same: whose request it is, only its header says.
+// All callers send the same body: only a header identifies the caller.
 std::string body_of(const Asked& asked);
 std::optional<Asked> parse_request(std::string_view authorization, std::string_view body);
 
-// At the end of a body that a backend committed with its effect.
+// Appended to a body that a backend committed together with its effect.
 inline constexpr std::string_view committed_mark = " committed";
 
-// Of the response that an operator gives to a key.
-std::string resolved_body(unsigned errand);
+// The body of the response that an operator sets for a key.
+std::string resolved_body(unsigned decision);
 
 inline std::string short_hex(const Nonce& nonce) {
   return to_hex(nonce).substr(0, 8);
 }
 
-// What a client got.
+// The answer that a client received.
 struct Answer {
   Asked asked;
   int status = 0;
@@ -58,103 +58,103 @@ class History {
  public:
   explicit History(World& world) : world_(world) {}
 
-  // At the store, in the order in which it acts. `told` is what it answered; a journal that failed in the middle may
-  // have written all the same.
+  // The store acted on an op, in this order. `op` has its answer; a journal that failed halfway may have written
+  // anyway.
   void store_acted(const Op& op);
-  // Keys of a route whose requests are not held back by them. The model does not follow these.
+  // The route's requests do not wait for the keys' records. The model ignores such keys.
   void leave_out(std::string_view route) { left_out_route_ = route; }
   void asks(const Op& op);
   bool leaves_out(const OperationId& id) const { return left_out_.contains(id); }
-  // The same where nothing was changed and nobody waited.
+  // The same for an op that changed nothing and did not wait.
   void store_answered_at_once(const Op& op);
   // The process with an unshared store has ended: its claims have no owner any more.
   void owner_ended();
-  // What the store holds after a restart, for every id: it must be what was told, or what may have been written. As it
-  // is written: an expired record is not aged, for as a tombstone it could be any of these.
+  // The record of every id after a restart: it must be what was acknowledged, or what may have been written. Given as
+  // written, not aged: as a tombstone it could match any of them.
   void found_after_restart(const OperationId& id, const std::optional<Record>& record);
   std::vector<OperationId> ids() const;
-  // The clock that decides. The model reads it directly and not through the store.
+  // The store's clock. The model reads it directly, not through the store.
   void set_store_clock(const Clock& clock) { clock_ = &clock; }
-  // Servers with replicas: writes of the last `lag` may be lost when one takes over.
+  // For servers with replicas: writes of the last `lag` may be lost in a failover.
   void replicas_lag(Duration lag) { lag_ = lag; }
-  // Or: nothing counts before it was acknowledged, and from then on nothing may be lost.
+  // Alternatively: writes count only once acknowledged, and then must not be lost.
   void replicas_are_waited_for() { only_acknowledged_counts_ = true; }
-  // The key as it now stands was told to somebody as lasting.
+  // The current state of the key was returned as durable.
   void acknowledged(const OperationId& id);
-  // What a replica holds when it takes over.
+  // The replica's state when it takes over.
   void failed_over(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks);
-  // The server has lost all data, which counts as gone.
+  // The server has lost all data; that is allowed.
   void store_emptied();
-  // The store's clock has been this far: what expires by then may be gone, even if the clock is set back later.
+  // The store's clock has reached `now`: records that expire by then may be deleted, even if the clock is set back
+  // later.
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
 
-  // At a gateway. One that is told that its claim failed takes it back, as long as it lives: it may have been made.
-  // A process never starts what it has at work itself: that execution goes on under the claim which another request of
+  // At a gateway. If a claim failed, a gateway that lives releases it, because it may have been made. A process never
+  // starts an operation that it is already executing: that execution continues under the claim that another request of
   // the process was given.
   void told(const Op& op, const Executor& process);
   void takes_back(const Nonce& nonce) { told_failed_.erase(nonce); }
   void owner_is_gone(const Nonce& nonce) { told_failed_.erase(nonce); }
   void nothing_is_left_behind();
 
-  // Nothing keeps an owner from renewing its lease in this run: nobody may take over while it is at work.
+  // No fault prevents owners from renewing in this run, so no running owner may be taken over.
   void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
-  // Clocks differ in this run, but none jumps: an owner knows whether its lease has ended.
+  // Clocks differ in this run but do not jump: an owner knows whether its lease has ended.
   void clocks_are_steady() { clocks_are_steady_ = true; }
   struct Moment {
     Time time{};               // by the store's clock
-    std::uint64_t losses = 0;  // that gateways had been told of by then
+    std::uint64_t losses = 0;  // claims lost so far, as answered to gateways
   };
   Moment moment() const { return {.time = clock_->now(), .losses = told_lost_.size()}; }
-  // `at`: when the first byte went out.
+  // A request goes to the backend; `at` is when its first byte was sent.
   void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, const Moment& at);
   void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
 
-  // At the backend. The number is the execution's own and is in its answer.
+  // The backend executed a request. Returns the execution's number, which its response contains.
   unsigned executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence);
-  // The gateway got a whole answer with this status.
+  // The gateway received a whole response with this status.
   void backend_told(unsigned execution, int status);
-  // Successes are only those that a backend committed, with their effect.
+  // Only outcomes that a backend committed together with its effect count as successes.
   void backends_commit() { backends_commit_ = true; }
-  // It recorded that itself.
+  // The backend recorded the failure itself.
   void backend_failed(unsigned execution) { executions_[execution].recorded_failure = true; }
   void committed(const OperationId& id, const Record& record, unsigned execution);
-  // How many bytes of its body the store has, or had at some time. A recorded response counts as all.
+  // The bytes of the execution's body that the store has, or had at some time. A recorded response counts as all.
   std::size_t durable_of(unsigned execution) const;
   bool has_recorded(unsigned execution) const { return recorded_.contains(executions_[execution].nonce); }
 
-  // Callers who stop a stream. What they ask may be done in the name of the owner from then on.
+  // A caller stops a stream: from now on the record may be finished in the owner's name.
   void asks_stop(const OperationId& id) { asked_to_stop_.insert(id); }
-  // At a gateway that answers the stop: the response was stopped, or had ended before. `asked_at`: when it was asked
-  // to.
+  // A gateway answered a stop: the response was stopped, or had ended before. `asked_at` is the time of the request.
   void told_stop(const OperationId& id, Time asked_at, bool stopped);
-  // What is left of an execution that was stopped.
+  // The remainder of an execution that was stopped.
   struct Stopped {
-    std::optional<std::size_t> bytes;  // of its body; none: it was not kept
-    bool handed = false;               // recorded under another claim than the one that was sent, from its beginning
+    std::optional<std::size_t> bytes;  // of its body; nullopt: it was not kept
+    bool handed = false;               // recorded under another claim than the one sent, from the beginning
   };
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
 
-  // A store that evicts: never what prevents a second execution, of the heaviest holders only, and no new key is
-  // refused while there is something to evict. `told` gives it back to the quota.
+  // The store evicts: never a record that prevents a second execution, only those of the heaviest holders, and new keys
+  // are refused only if nothing can be evicted. `told` uncharges the quota.
   void store_evicts() { evicts_ = true; }
   void evicted(const Evicted& what, const std::function<void(const Evicted&)>& told);
-  // What all gateways count as stored for a caller: at least what is stored, unless one has ended.
+  // What all gateways together count as stored for a caller: at least what is stored, unless a gateway has ended.
   void count_stored(std::function<std::size_t(const TenantTag&)> counted) { counted_ = std::move(counted); }
   void forgets_what_it_counted() { counted_ = nullptr; }
   void check_quotas();
 
-  // Operators. What one is shown is as it is, and a list has all that there is.
+  // Checks what operators see: a key must be shown as it is, and a list must be complete.
   void shown(const KeyInfo& info);
   void listed(const std::vector<KeyInfo>& keys);
-  // One decides on a key as it was seen. Everything that comes of it has the number that this returns.
+  // An operator decides on a key as it was seen. Returns the number of the decision.
   unsigned sets_out(const KeyInfo& seen);
-  // About to go to the store, which must not change anything else than what was seen. Marks the operation.
-  void sends(unsigned errand, Op& op);
-  void told(unsigned errand, Effect effect);
+  // The op is about to be sent to the store, and must only change what was seen. Marks the operation.
+  void sends(unsigned decision, Op& op);
+  void told(unsigned decision, Effect effect);
 
   void answered(const Answer& answer);
-  // The last answer that a client got when everything had become well again.
+  // The last answer that a client got after all faults had ended.
   void in_the_end(const Answer& answer, OnUnknown on_unknown);
 
   void violated(const std::string& what);
@@ -165,25 +165,25 @@ class History {
   std::uint64_t operations_by_hand() const;
 
  private:
-  // A key as it must be.
+  // The state that a key must have.
   struct Fact {
     enum class State : std::uint8_t { none, started, succeeded, failed, unknown };
     State state = State::none;
     Nonce nonce{};
     Fingerprint fingerprint{};
-    Time claimed_at{};  // by the store's clock, as everything here
+    Time claimed_at{};  // by the store's clock, like all times here
     Time lease_until{};
     Time expires_at{};
-    Time charged_until{};                   // at least: the owner does not know the ttl of a stop at another gateway
+    Time charged_until{};                   // at least; the owner does not know the ttl of a stop at another gateway
     Duration remembered{};                  // after expires_at
-    OutcomeBytes outcome{};                 // what a replay gives; null: it was not kept
-    std::optional<unsigned> resolved_by{};  // an operator's errand
-    bool aged = false;                    // the store keeps only a tombstone: a clock that is set back does not undo it
-    bool in_chunks = false;               // its body, and the outcome is the head alone
-    bool stopped = false;                 // by its caller, with the chunks that were there
-    std::vector<OutcomeBytes> chunks{};   // of a response that streams, or has stayed in them
-    OutcomeBytes perhaps_chunk{};         // the next one, if it was written although its append failed
-    std::vector<OutcomeBytes> earlier{};  // of the same claim, before it expired and arrived once more
+    OutcomeBytes outcome{};                 // what a replay returns; null: it was not kept
+    std::optional<unsigned> resolved_by{};  // the number of an operator's decision
+    bool aged = false;       // the store has only a tombstone left: setting the clock back does not undo that
+    bool in_chunks = false;  // its body; the outcome is only the head
+    bool stopped = false;    // by its caller, with the chunks that existed
+    std::vector<OutcomeBytes> chunks{};   // of a response that streams, or has stayed in chunks
+    OutcomeBytes perhaps_chunk{};         // the next one, if it may have been written although its append failed
+    std::vector<OutcomeBytes> earlier{};  // of the same claim, before it expired and arrived again
 
     void append(const OutcomeBytes& chunk);
     void drop_chunks();
@@ -194,8 +194,8 @@ class History {
   };
   struct Version {
     Fact now;
-    Fact before;  // what a release gives back
-    Time at{};    // by the world's time
+    Fact before;  // what a release restores
+    Time at{};    // by the simulation's time
   };
   enum class End : std::uint8_t { open, ended, stopped };
   struct Key {
@@ -208,8 +208,8 @@ class History {
     TenantTag holder{};       // of the last claim
     std::string tenant{};     //
     unsigned effects = 0;     // committed since there was no record
-    unsigned generation = 0;  // grows when what was recorded may be gone: forgotten, expired, lost in a failover
-    std::vector<std::pair<Time, End>> ends{};  // since when each, by the world's time
+    unsigned generation = 0;  // increases when a recorded outcome may be gone: forgotten, expired, lost in a failover
+    std::vector<std::pair<Time, End>> ends{};  // with the time of each, by the simulation's time
   };
   struct Execution {
     Asked asked;
@@ -218,8 +218,8 @@ class History {
     bool committed = false;
     bool recorded_failure = false;
   };
-  // What an operator does about a key.
-  struct Errand {
+  // An operator's decision on a key.
+  struct OperatorDecision {
     OperationId id{};
     Nonce nonce{};
     State seen{};
@@ -227,12 +227,12 @@ class History {
     State final_state{};
     OutcomeBytes outcome{};
     bool done = false;  // the store did it
-    bool lost = false;  // and a failover may have undone it
+    bool lost = false;  // a failover may have undone it
     std::optional<Effect> told{};
-    Fingerprint fingerprint{};           // of the request whose key it was
-    std::optional<unsigned> recorded{};  // in which generation its response was
+    Fingerprint fingerprint{};           // of the key's request
+    std::optional<unsigned> recorded{};  // the generation in which its response was recorded
 
-    bool wants_the_same(const Errand& other) const {
+    bool wants_the_same(const OperatorDecision& other) const {
       const bool same = id == other.id && nonce == other.nonce && seen == other.seen && verb == other.verb;
       return same && final_state == other.final_state && !outcome && !other.outcome;
     }
@@ -263,9 +263,9 @@ class History {
   void is_stopped(const Fact& held);
   void ends_as(Key& key, End end);
   bool is_stop(const Op& op) const;
-  // The claim that its execution was sent under.
+  // The claim under which its execution was sent.
   const Nonce& began_under(const Nonce& nonce) const;
-  void check_resolved(const Answer& answer, unsigned errand);
+  void check_resolved(const Answer& answer, unsigned decision);
   void never_told_otherwise(const Answer& answer, unsigned generation);
   void told_loss(const Op& op, const Executor& process);
   Fact after_claim(const Op& op) const;
@@ -282,26 +282,26 @@ class History {
   std::map<OperationId, Key> keys_;
   std::vector<Execution> executions_;
   std::set<Nonce> executed_nonces_;
-  std::set<Nonce> at_backend_;                                        // owners that wait for it
-  std::map<std::pair<OperationId, const Executor*>, Nonce> sent_by_;  // the last that each process sent
-  // Claims whose owner has heard that they are not its own any more, and how many had by then.
+  std::set<Nonce> at_backend_;                                        // claims of requests at the backend
+  std::map<std::pair<OperationId, const Executor*>, Nonce> sent_by_;  // the last one that each process sent
+  // Claims whose owner was answered that they are lost, with the number of losses by then.
   std::map<Nonce, std::uint64_t> told_lost_;
-  // Claims that each process was given since it last sent something.
+  // Claims that each process was given since it last sent a request.
   std::map<std::pair<OperationId, const Executor*>, std::vector<Nonce>> given_to_;
-  // Executions whose process has heard that the store knows nothing of them any more, and how many claims of the key
-  // were given since.
+  // Executions whose process was answered that the store has no record of them, with the number of claims of the key
+  // given since.
   std::map<std::pair<OperationId, const Executor*>, unsigned> lost_by_store_;
-  std::map<Nonce, Nonce> handed_to_;  // claims that a process was given, and what it sends or had sent under another
+  std::map<Nonce, Nonce> handed_to_;  // a claim that a process was given, and the claim under which it sent the request
   bool live_owners_are_left_alone_ = false;
   bool clocks_are_steady_ = false;
-  std::map<Nonce, unsigned> recorded_;  // outcomes that the store said it has, with their generation
-  std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation
-  std::map<Nonce, std::size_t> told_chunks_;                      // how many of each claim somebody relies on
+  std::map<Nonce, unsigned> recorded_;  // outcomes acknowledged by the store, with their generation
+  std::map<std::pair<OperationId, unsigned>, std::string> first_answers_;  // by generation
+  std::map<Nonce, std::size_t> told_chunks_;                               // acknowledged chunks of each claim
   std::map<Nonce, std::size_t> durable_;  // bytes of bodies in chunks, by the claim that was sent
   std::set<OperationId> asked_to_stop_;
   std::map<Nonce, Stopped> stopped_;  // by the claim that was sent
-  std::vector<Errand> errands_;
-  std::set<Nonce> made_;  // claims that were given
+  std::vector<OperatorDecision> decisions_;
+  std::set<Nonce> made_;  // granted claims
   std::set<Nonce> told_failed_;
   std::optional<Duration> lag_;
   bool only_acknowledged_counts_ = false;

@@ -1,4 +1,4 @@
-// What backends do and clients are told, held against the promise.
+// Checks what backends do and clients receive.
 #include <algorithm>
 #include <cstdio>
 
@@ -52,23 +52,23 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
   }
   const auto [sent, first] = sent_by_.try_emplace({id, &process}, nonce);
   if (!first && at_backend_.contains(sent->second)) {
-    violated(fmt::format("key {}: {} was sent by a process that has {} at work", name(id), short_hex(nonce),
+    violated(fmt::format("key {}: {} was sent by a process that is executing {}", name(id), short_hex(nonce),
                          short_hex(sent->second)));
   }
   const auto forgotten = lost_by_store_.find({id, &process});
   if (forgotten != lost_by_store_.end() && std::exchange(forgotten->second, 2) < 2) {
-    violated(fmt::format("key {}: {} was sent by a process that has not told the emptied store of what it had sent",
+    violated(fmt::format("key {}: {} was sent by a process that has not recorded in the emptied store what it had sent",
                          name(id), short_hex(nonce)));
   }
   const auto lost = told_lost_.find(nonce);
   if (lost != told_lost_.end() && lost->second <= at.losses) {
     violated(
-        fmt::format("key {}: {} was sent by a process that had been told that it is lost", name(id), short_hex(nonce)));
+        fmt::format("key {}: {} was sent by a process that was answered that it is lost", name(id), short_hex(nonce)));
   }
   sent->second = nonce;
-  handed_to_.erase(nonce);  // it was sent itself
+  handed_to_.erase(nonce);  // its request was sent under it
   at_backend_.insert(nonce);
-  // Other claims that the process was given meanwhile went to this one.
+  // Other claims that the process got meanwhile were handed to this one.
   for (const Nonce& given : given_to_[{id, &process}]) {
     if (given != nonce) handed_to_[given] = nonce;
   }
@@ -99,7 +99,7 @@ void History::told(const Op& op, const Executor& process) {
   if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));
 }
 
-// A process that hears that its stream is unknown to the store records it there, or does not send it again.
+// A process that is answered that the store lost its stream must record it there, or not send it again.
 void History::told_loss(const Op& op, const Executor& process) {
   if (op.status == OpStatus::failed) lost_by_store_.erase({op.id, &process});
   const bool lost = op.verb == Verb::append && op.status == OpStatus::lost;
@@ -109,7 +109,7 @@ void History::told_loss(const Op& op, const Executor& process) {
 void History::nothing_is_left_behind() {
   for (const Nonce& nonce : told_failed_) {
     if (!made_.contains(nonce)) continue;
-    violated(fmt::format("claim {} was made, its owner was told that it failed, and it was never taken back",
+    violated(fmt::format("claim {} was made, its owner was answered that it failed, and it was never released",
                          short_hex(nonce)));
   }
 }
@@ -143,13 +143,13 @@ void History::answered(const Answer& answer) {
       never_told_otherwise(answer, recorded->second);
     } else {
       violated(
-          fmt::format("operation {}: execution {} was told before it was recorded", answer.asked.operation, number));
+          fmt::format("operation {}: execution {} was sent before it was recorded", answer.asked.operation, number));
     }
   }
   if (!backends_commit_ || failed_or_refused) return;
   const bool success = answer.status < 300;
   if (success && !execution.committed) {
-    violated(fmt::format("operation {}: the success of execution {} was told, but it was never committed",
+    violated(fmt::format("operation {}: the success of execution {} was sent, but it was never committed",
                          answer.asked.operation, number));
   }
   if (execution.committed && !answer.body.ends_with(committed_mark)) {
@@ -158,22 +158,22 @@ void History::answered(const Answer& answer) {
   }
 }
 
-void History::check_resolved(const Answer& answer, unsigned errand) {
-  const std::string what = fmt::format("operation {}: the response of operator {}", answer.asked.operation, errand);
-  if (errand >= errands_.size()) return violated(what + " was told, and there is none");
-  const Errand& resolved = errands_[errand];
-  if (resolved.id != answer.id) violated(what + " was told for another key");
-  if (resolved.fingerprint != answer.fingerprint) violated(what + " was told for another request");
-  if (answer.status != 201 || answer.body != resolved_body(errand)) violated(what + " was told in other words");
-  if (!resolved.recorded) return violated(what + " was told before it was recorded");
+void History::check_resolved(const Answer& answer, unsigned decision) {
+  const std::string what = fmt::format("operation {}: the response of operator {}", answer.asked.operation, decision);
+  if (decision >= decisions_.size()) return violated(what + " was sent, and there is none");
+  const OperatorDecision& resolved = decisions_[decision];
+  if (resolved.id != answer.id) violated(what + " was sent for another key");
+  if (resolved.fingerprint != answer.fingerprint) violated(what + " was sent for another request");
+  if (answer.status != 201 || answer.body != resolved_body(decision)) violated(what + " was sent with another body");
+  if (!resolved.recorded) return violated(what + " was sent before it was recorded");
   never_told_otherwise(answer, *resolved.recorded);
 }
 
-// Until an operator forgets it or it expires, what a client was told is what every other is told.
+// Until an operator deletes the record or it expires, all clients must get the same answer.
 void History::never_told_otherwise(const Answer& answer, unsigned generation) {
-  const auto [told, first] = told_.try_emplace({answer.id, generation}, answer.body);
+  const auto [told, first] = first_answers_.try_emplace({answer.id, generation}, answer.body);
   if (first || told->second == answer.body) return;
-  violated(fmt::format("operation {}: told as \"{}\" and then as \"{}\"", answer.asked.operation, told->second,
+  violated(fmt::format("operation {}: sent as \"{}\" and then as \"{}\"", answer.asked.operation, told->second,
                        answer.body));
 }
 

@@ -1,5 +1,5 @@
-// Responses that are recorded as they stream, held against the promise: only the owner appends, what it was told is
-// there, and a reader sees that and nothing else.
+// Checks responses that are recorded as they stream: only the owner appends, what was acknowledged exists, and readers
+// see exactly that.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -102,9 +102,9 @@ void History::check_chunks(Key& key, const Op& op) {
   }
   if (kept && held.perhaps_chunk && end == held.chunks.size()) {
     const bool had_room = op.chunks.empty() || bytes + held.perhaps_chunk->size() <= op.chunk_bytes;
-    if (had_room) held.perhaps_chunk = nullptr;  // nothing more can come
+    if (had_room) held.perhaps_chunk = nullptr;  // no more chunk can follow
   }
-  const bool may_be_gone = held.expires_at <= latest_;  // with a clock that was set back since
+  const bool may_be_gone = held.expires_at <= latest_;  // if the clock was set back since
   if (end >= held.chunks.size() || may_be_gone) return;
   const bool full = !op.chunks.empty() && bytes + held.chunks[end]->size() > op.chunk_bytes;
   if (!full) violated(fmt::format("{} missed chunk {} of {}", what, end, short_hex(held.nonce)));
@@ -120,18 +120,18 @@ void History::told_chunks(const Op& op) {
   most = std::max(most, there);
   const Fact& safe = keys_[op.id].safe.now;
   if (!only_acknowledged_counts_ || !safe.has_chunks() || safe.nonce != nonce || there <= safe.chunks.size()) return;
-  violated(fmt::format("key {}: {} chunks of {} were told before the replica had them", name(op.id), there,
+  violated(fmt::format("key {}: {} chunks of {} were reported before the replica had them", name(op.id), there,
                        short_hex(nonce)));
 }
 
-// As of outcomes, nothing is told that a failover could forget.
+// As for outcomes, nothing is returned that a failover could lose.
 void History::check_chunks_after_failover(const OperationId& id, const Fact& held) {
   if (!only_acknowledged_counts_ || !held.has_chunks()) return;
   const auto told = told_chunks_.find(held.nonce);
-  // Of a claim that expired and arrived once more they need not be there.
+  // For a claim that expired and arrived again, they may be missing.
   if (told == told_chunks_.end() || told->second <= std::max(held.chunks.size(), held.earlier.size())) return;
-  violated(fmt::format("key {}: {} chunks of {} were told, and {} are left after the failover", name(id), told->second,
-                       short_hex(held.nonce), held.chunks.size()));
+  violated(fmt::format("key {}: {} chunks of {} were reported, and {} are left after the failover", name(id),
+                       told->second, short_hex(held.nonce), held.chunks.size()));
 }
 
 }  // namespace once::sim

@@ -1,5 +1,5 @@
-// What operators see of keys and do to them, held against the promise: a change is made only to what was seen, never to
-// what an owner is at, by one of several at most, and it is told as what it was.
+// Checks what operators see and do: a change is made only to what was seen, never while an owner is executing, by at
+// most one operator, and its result is reported correctly.
 #include <algorithm>
 #include <cstring>
 
@@ -11,35 +11,35 @@
 
 namespace once::sim {
 
-std::string resolved_body(unsigned errand) {
-  return fmt::format("resolved={}", errand);
+std::string resolved_body(unsigned decision) {
+  return fmt::format("resolved={}", decision);
 }
 
 unsigned History::sets_out(const KeyInfo& seen) {
-  errands_.push_back({.id = seen.id, .nonce = seen.nonce, .seen = seen.state});
-  return static_cast<unsigned>(errands_.size() - 1);
+  decisions_.push_back({.id = seen.id, .nonce = seen.nonce, .seen = seen.state});
+  return static_cast<unsigned>(decisions_.size() - 1);
 }
 
-void History::sends(unsigned errand, Op& op) {
-  Errand& sent = errands_[errand];
+void History::sends(unsigned decision, Op& op) {
+  OperatorDecision& sent = decisions_[decision];
   sent.verb = op.verb;
   sent.final_state = op.final_state;
   sent.outcome = op.outcome;
   if (op.nonce != sent.nonce || op.seen_state != sent.seen) {
     violated(fmt::format("key {}: operator {} looked at {} by {}, and what is {} by {} is to be changed", name(op.id),
-                         errand, text_of(sent.seen), short_hex(sent.nonce), text_of(op.seen_state),
+                         decision, text_of(sent.seen), short_hex(sent.nonce), text_of(op.seen_state),
                          short_hex(op.nonce)));
   }
-  std::memcpy(op.fingerprint.bytes.data(), &errand, sizeof errand);
+  std::memcpy(op.fingerprint.bytes.data(), &decision, sizeof decision);
 }
 
 unsigned History::errand_of(const Op& op) {
-  unsigned errand = 0;
-  std::memcpy(&errand, op.fingerprint.bytes.data(), sizeof errand);
-  return errand;
+  unsigned decision = 0;
+  std::memcpy(&decision, op.fingerprint.bytes.data(), sizeof decision);
+  return decision;
 }
 
-// What expires by a clock that was set back since may be there, or not.
+// What expired by a clock that was set back since may or may not exist.
 bool History::may_be(const Fact& fact, const Nonce& nonce, State state) const {
   if (fact.state == Fact::State::none || fact.nonce != nonce) return false;
   if (state == State::tombstone) return !is_live(fact) && fact.expires_at <= latest_;
@@ -72,12 +72,12 @@ void History::listed(const std::vector<KeyInfo>& keys) {
   }
 }
 
-// Nothing stands in the way, so it must be done.
+// Whether nothing is in the way, so that it must be done.
 bool History::must_be_done(const Key& key, const Op& op) const {
   const Fact& held = key.now;
   const bool tombstone = op.seen_state == State::tombstone;
   const bool may_have_aged = (tombstone ? held.forget_at() : held.expires_at) <= latest_;
-  // With the clock set back, an expired record that the store still has is no tombstone any more.
+  // If the clock was set back, an expired record that the store still has is no tombstone any more.
   const bool may_be_back = tombstone && !has_expired(held);
   const bool may_differ = may_have_aged || may_be_back || !key.perhaps.empty();
   return !is_live(held) && !may_differ && may_be(held, op.nonce, op.seen_state);
@@ -85,57 +85,58 @@ bool History::must_be_done(const Key& key, const Op& op) const {
 
 void History::operated(Key& key, const Op& op) {
   const unsigned number = errand_of(op);
-  ONCE_ASSERT(number < errands_.size());
-  Errand& errand = errands_[number];
+  ONCE_ASSERT(number < decisions_.size());
+  OperatorDecision& decision = decisions_[number];
   const std::string who = fmt::format("key {}: operator {}", name(op.id), number);
   const Fact& held = key.now;
   if (op.status == OpStatus::lost) {
     if (must_be_done(key, op)) violated(who + " was refused, and nothing stood in the way");
     return;
   }
-  if (errand.done && !errand.lost) violated(who + " did it twice");
-  if (errand.told == Effect::none) violated(who + " was told that nothing was changed, and then it was");
-  if (!may_be(held, errand.nonce, errand.seen)) {
-    violated(fmt::format("{} changed what is {}, and had seen {} by {}", who, to_text(held), text_of(errand.seen),
-                         short_hex(errand.nonce)));
+  if (decision.done && !decision.lost) violated(who + " did it twice");
+  if (decision.told == Effect::none) violated(who + " was answered that nothing was changed, and then it was");
+  if (!may_be(held, decision.nonce, decision.seen)) {
+    violated(fmt::format("{} changed what is {}, and had seen {} by {}", who, to_text(held), text_of(decision.seen),
+                         short_hex(decision.nonce)));
   }
   if (held.state == Fact::State::started) {
     if (clock_->now() < held.lease_until) violated(who + " took the claim away while the owner's lease runs");
     if (live_owners_are_left_alone_ && at_backend_.contains(held.nonce)) {
-      violated(who + " took the claim away while the owner is at work and can reach the store");
+      violated(who + " took the claim away while the owner is running and can reach the store");
     }
   }
   const bool open = held.state == Fact::State::started || held.state == Fact::State::unknown;
   if (op.verb == Verb::resolve && !open) violated(who + " resolved what has an outcome");
-  errand.done = true;
+  decision.done = true;
   key.now = after_write(key, op);
   if (op.verb == Verb::forget) ++key.generation;
   if (!only_acknowledged_counts_) is_recorded(key);
   changed(key);
 }
 
-void History::told(unsigned errand, Effect effect) {
-  Errand& told = errands_[errand];
+void History::told(unsigned decision, Effect effect) {
+  OperatorDecision& told = decisions_[decision];
   told.told = effect;
   if (told.lost) return;
   if (effect == Effect::none && told.done) {
-    violated(fmt::format("key {}: operator {} was told that nothing was changed, and it was", name(told.id), errand));
+    violated(
+        fmt::format("key {}: operator {} was answered that nothing was changed, and it was", name(told.id), decision));
   }
   if (effect != Effect::done || told.done) return;
-  // By whom makes no difference to who wanted just that.
+  // An operator gets success also if another one did the same.
   const Fact& now = keys_[told.id].now;
   const bool gone = now.state == Fact::State::none || now.nonce != told.nonce || now.forget_at() <= latest_;
-  const bool by_another =
-      std::ranges::any_of(errands_, [&](const Errand& each) { return each.done && each.wants_the_same(told); });
+  const bool by_another = std::ranges::any_of(
+      decisions_, [&](const OperatorDecision& each) { return each.done && each.wants_the_same(told); });
   const bool by_its_owner = told.verb == Verb::resolve && now.nonce == told.nonce &&
                             now.state == state_of(told.final_state) && !told.outcome && !now.outcome;
   if (by_another || by_its_owner || (gone && told.verb == Verb::forget)) return;
-  violated(
-      fmt::format("key {}: operator {} was told that it was done, and it is {}", name(told.id), errand, to_text(now)));
+  violated(fmt::format("key {}: operator {} was answered that it was done, and it is {}", name(told.id), decision,
+                       to_text(now)));
 }
 
 std::uint64_t History::operations_by_hand() const {
-  return static_cast<std::uint64_t>(std::ranges::count(errands_, true, &Errand::done));
+  return static_cast<std::uint64_t>(std::ranges::count(decisions_, true, &OperatorDecision::done));
 }
 
 }  // namespace once::sim

@@ -1,4 +1,4 @@
-// What a store evicts, and what callers are charged for, held against what is stored.
+// Checks what a store evicts, and what callers are charged for, against what is stored.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,11 +9,11 @@ namespace once::sim {
 
 namespace {
 
-// A record without its response takes about this much.
+// The approximate size of a record without its response.
 constexpr std::size_t bytes_of_record = 250;
-// Labels and the like, which the model does not know.
+// Labels and other overhead that the model does not know.
 constexpr std::size_t not_known = 1500;
-// What expires this soon may be gone by another clock.
+// Records that expire this soon may be gone by another clock.
 constexpr Duration soon = std::chrono::seconds(10);
 
 }  // namespace
@@ -36,7 +36,7 @@ bool History::is_evictable(const Fact& fact) const {
   return false;
 }
 
-// Others hold at most about twice as much: half is what the model leaves to overhead.
+// Other holders may have at most about twice as much: the model allows half for overhead.
 void History::check_share(const TenantTag& holder) {
   std::map<TenantTag, std::size_t> bytes;
   std::set<TenantTag> evictable;

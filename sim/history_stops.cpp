@@ -14,13 +14,13 @@ constexpr std::string_view stopped_mark = "Idempotency-Stopped: true";
 
 }  // namespace
 
-// In the name of the owner: only what is recorded says so.
+// A stop is made in the name of the owner: only the recorded field distinguishes it.
 bool History::is_stop(const Op& op) const {
   const bool succeeds = op.verb == Verb::finish && op.final_state == State::succeeded;
   return succeeds && op.outcome && op.outcome->contains(stopped_mark);
 }
 
-// The owner may be at work until it gets to know that.
+// The owner may continue until it learns of the stop.
 void History::is_stopped(const Fact& held) {
   const Nonce& sent = began_under(held.nonce);
   stopped_[sent] = {.bytes = held.in_chunks ? std::optional(held.body_bytes()) : std::nullopt,
@@ -46,13 +46,13 @@ void History::told_stop(const OperationId& id, Time asked_at, bool stopped) {
     const bool over_by_then = i + 1 < ends.size() && ends[i + 1].first < asked_at;
     was = was || (ends[i].second == told && !over_by_then);
   }
-  // A store without room for the record of a stop cannot tell later that it was one.
+  // A store without room for the stop's record cannot tell later that it was a stop.
   const Fact& held = keys_[id].now;
   const bool forgot = !stopped && held.stopped && held.outcome == nullptr;
-  // Its chunks are gone once it has expired, though a clock that was set back since says that it has not.
+  // Its chunks are deleted once it has expired, even if the clock was set back since.
   const bool may_be_gone = held.expires_at <= latest_;
   if (was || forgot || may_be_gone) return;
-  violated(fmt::format("key {}: a caller was told that its response {}, but it is {}", name(id),
+  violated(fmt::format("key {}: a caller was answered that its response {}, but it is {}", name(id),
                        stopped ? "is stopped" : "had ended", to_text(held)));
 }
 

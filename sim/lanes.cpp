@@ -8,7 +8,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of one request. It claims again when an owner that it waited for has ended; never without a pause.
+// The most claims of one request. It claims again when an owner that it waited for has ended, but never without a
+// pause.
 constexpr unsigned most_claims = 80;
 
 }  // namespace
@@ -33,7 +34,7 @@ void SimLanes::watch(const Op& op) {
   if (op.verb == Verb::release || gives_up) history_.takes_back(op.nonce);
   if (op.verb != Verb::claim) return;
   owners_.push_back(op.nonce);
-  // Connections use the same memory for one request after the other, so theirs cannot be told apart.
+  // Connections reuse the same memory for their requests, so their requests cannot be distinguished.
   if (process_ == nullptr && ++asks_[&op] == most_claims) {
     history_.violated(fmt::format("a request for key {} claimed it {} times", to_hex(op.id).substr(0, 8), most_claims));
   }
@@ -67,7 +68,7 @@ Duration SimLanes::way_back() {
 void SimLanes::arrive_at_last() {
   if (cut_off_) return;
   network_->arrive_at_last(redirected_);
-  // As the queue does it: refused now, but what became of the whole batch is not known.
+  // As in the queue: refused now, but the result of the whole batch is unknown.
   for (Op* op : redirected_) {
     const bool again = tried_ == LaneQueue::Tried::again_one_by_one;
     if (again && op->status == OpStatus::failed) op->fault = StoreFault::unavailable;

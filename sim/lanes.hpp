@@ -15,9 +15,8 @@ namespace once::sim {
 
 class SimLanes final : public Lanes {
  public:
-  // `network` is null for a store on the gateway's own disk.
-  // `process`: whose requests they are, if not those of the executor that each is asked from. `late`: percent of the
-  // answers that are held up on their way.
+  // `network` is null for a store on the gateway's own disk. `process` identifies the requests' process; null: the
+  // executor of each op. `late`: percentage of delayed answers.
   SimLanes(Store& store, NetworkStore* network, World& world, History& history, const Executor* process = nullptr,
            unsigned late = 0)
       : Lanes(store), network_(network), world_(world), history_(history), process_(process), late_(late) {}
@@ -44,13 +43,13 @@ class SimLanes final : public Lanes {
   History& history_;
   const Executor* const process_;
   unsigned late_;
-  std::vector<Op*> redirected_;         // of the batch that is under way
+  std::vector<Op*> redirected_;         // of the batch in progress
   std::map<const Op*, unsigned> asks_;  // claims of each request
-  std::vector<Nonce> owners_;           // of claims that were asked for here
+  std::vector<Nonce> owners_;           // of claims requested here
   LaneQueue queue_{64};
   LaneQueue::Tried tried_ = LaneQueue::Tried::once;
-  bool busy_ = false;       // a batch is under way, or about to be
-  bool under_way_ = false;  // it was gathered and not told yet
+  bool busy_ = false;       // a batch is in progress or about to start
+  bool under_way_ = false;  // it was gathered and not answered yet
   bool arrived_ = false;
   bool cut_off_ = false;
 };

@@ -13,7 +13,7 @@
 
 namespace once::sim {
 
-// Runs a loop's turns when something is ready or a timer is due.
+// Runs rounds of the loop when something is ready or a timer is due.
 class LoopDriver {
  public:
   LoopDriver(World& world, http::Loop& loop, SimPoller& poller);
@@ -21,12 +21,12 @@ class LoopDriver {
   LoopDriver& operator=(const LoopDriver&) = delete;
   ~LoopDriver();
 
-  // Called after each turn.
+  // Called after each round.
   std::function<void()> after_turn;
   bool stopped() const { return stopped_; }
   // Pauses the loop, and then continues.
   void pause(Duration length) { paused_until_ = std::max(paused_until_, world_.now() + length); }
-  // From now on whoever owns the loop runs it.
+  // From now on the loop's owner runs it.
   void let_go() { state_->let_go = true; }
 
  private:

@@ -43,7 +43,7 @@ std::optional<Record> JournalMachine::look_up(const OperationId& id) {
   return op.record;
 }
 
-// One that has expired is looked at by a clock that shows a time before that.
+// An expired record is read with a clock from before its expiry.
 std::optional<Record> JournalMachine::as_written(const OperationId& id) {
   std::optional<Record> record = look_up(id);
   if (!record || record->state != State::tombstone) return record;

@@ -37,7 +37,7 @@ class JournalMachine final : public Store {
   Search* search() override { return store_ && !platter_.stopped() ? store_->search() : nullptr; }
 
   void maintain();
-  // The machine stops within the next calls to the disk, or one of them fails.
+  // Within the next calls to the disk, the machine stops, or one call fails.
   void stop_soon() { platter_.stop_at(world_.draw.between(1, 40)); }
   void fail_soon();
   bool stopped() const { return platter_.stopped(); }

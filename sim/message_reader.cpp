@@ -140,7 +140,7 @@ void MessageReader::request_line() {
 }
 
 void MessageReader::status_line() {
-  if (expected_.empty()) return wrong("a response that nobody asked for: " + line_);
+  if (expected_.empty()) return wrong("a response without a request: " + line_);
   const bool fits = line_.size() >= 13 && line_.starts_with("HTTP/1.1 ") && line_[12] == ' ';
   if (!fits || !is_number(line_.substr(9, 3)) || line_[9] < '1' || line_[9] > '5') {
     return wrong("a status line that is none: " + line_);
@@ -169,7 +169,7 @@ void MessageReader::head_is_here() {
   if (state_ == State::tunnel) return;
   if (message_.status == 101) return begin_tunnel();
   if (message_.status >= 100 && message_.status < 200) {
-    state_ = State::start;  // the response is still to come
+    state_ = State::start;  // the response follows
     return;
   }
   switch (message_.framing) {

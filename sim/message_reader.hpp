@@ -1,4 +1,4 @@
-// A strict HTTP/1.1 parser for checking what the gateway sends. It shares no code with src/http on purpose, so that a
+// A strict HTTP/1.1 parser that checks what the gateway sends. It deliberately shares no code with src/http, so that a
 // bug there is not repeated here.
 #pragma once
 
@@ -20,12 +20,12 @@ struct Message {
   bool http_1_0 = false;
   std::vector<std::pair<std::string, std::string>> fields;
   std::string body;
-  std::string head_text;  // as it came
+  std::string head_text;  // as received
   enum class Framing : std::uint8_t { none, length, chunked, until_close };
   Framing framing = Framing::none;
-  std::size_t length = 0;  // of framing by length
+  std::size_t length = 0;  // with framing by length
 
-  // The first one; empty if there is none.
+  // The first field of that name; empty if there is none.
   std::string field(std::string_view name) const;
   bool has(std::string_view name) const;
 };
@@ -35,27 +35,27 @@ class MessageReader {
   enum class Of : std::uint8_t { requests, responses };
   explicit MessageReader(Of of) : of_(of) {}
 
-  // Of responses: which request is answered next.
+  // For responses: the method of the request that is answered next.
   void expect(std::string method) { expected_.push_back(std::move(method)); }
   std::size_t expected() const { return expected_.size(); }
 
   void feed(std::string_view bytes);
   // The sender closed its side.
   void end();
-  // The rest is not HTTP.
+  // What follows is not HTTP.
   void begin_tunnel();
 
   // The first error; everything after it is ignored.
   const std::string& problem() const { return problem_; }
-  // A message has begun and is incomplete.
+  // Whether a message has begun and is incomplete.
   bool in_message() const { return state_ != State::start || !line_.empty(); }
-  // Its head is here, its body is not.
+  // Whether its head has arrived but its body has not.
   bool in_body() const { return in_body_; }
   bool in_tunnel() const { return state_ == State::tunnel; }
   const Message& message() const { return message_; }
   std::uint64_t messages() const { return messages_; }
 
-  // In the course of feed(). Interim responses have a head and no more.
+  // Called during feed(). Interim responses have only a head.
   std::function<void(const Message&)> on_head;
   std::function<void(const Message&)> on_message;
   std::function<void(std::string_view)> on_tunnel;

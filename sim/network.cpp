@@ -45,7 +45,7 @@ Search* NetworkStore::search() {
 }
 
 void NetworkStore::deliver_later(std::span<Op* const> batch, Duration after) {
-  // What is on its way outlives the request that its labels are views of.
+  // A batch in flight outlives the request that its labels are views of.
   struct Late {
     explicit Late(const Op& sent) : tenant(sent.tenant), route(sent.route), op(sent) {
       op.tenant = tenant;
@@ -75,7 +75,7 @@ void NetworkStore::act(std::span<Op* const> batch) {
       here.push_back(op);
       continue;
     }
-    op->status = OpStatus::done;  // not failed, so that nobody sends it again meanwhile
+    op->status = OpStatus::done;  // not failed, so that it is not resent meanwhile
     redirected_.push_back(op);
   }
   inner_.execute(here);

@@ -1,5 +1,5 @@
-// The network between a gateway and a shared store: requests and answers are lost or late, or the store is down for a
-// while. For the lanes it is a store.
+// The network between a gateway and a shared store: requests and answers are lost or delayed, or the store is down for
+// a while. For the lanes it is a store.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace once::sim {
 
-// Records what the store does in the history.
+// Reports what the store does to the history.
 class WatchedStore final : public Store {
  public:
   WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
@@ -25,8 +25,8 @@ class WatchedStore final : public Store {
   bool answer_at_once(Op& op) override { return inner_.answer_at_once(op); }
   bool failed_for_good() const override { return inner_.failed_for_good(); }
   Traits traits() const override { return inner_.traits(); }
-  void tell_evictions(std::function<void(const Evicted&)> told) override {
-    inner_.tell_evictions([this, told = std::move(told)](const Evicted& what) { history_.evicted(what, told); });
+  void notify_of_evictions(std::function<void(const Evicted&)> told) override {
+    inner_.notify_of_evictions([this, told = std::move(told)](const Evicted& what) { history_.evicted(what, told); });
   }
   Search* search() override { return inner_.search(); }
 
@@ -46,8 +46,10 @@ class NetworkStore final : public Store {
     return traits;
   }
 
-  void tell_evictions(std::function<void(const Evicted&)> told) override { inner_.tell_evictions(std::move(told)); }
-  // Null when it cannot be reached.
+  void notify_of_evictions(std::function<void(const Evicted&)> told) override {
+    inner_.notify_of_evictions(std::move(told));
+  }
+  // Null if the store cannot be reached.
   Search* search() override;
 
   void set_down(bool down) { down_ = down; }
@@ -55,7 +57,7 @@ class NetworkStore final : public Store {
   // The sender was killed, and the request may still arrive.
   void deliver_later(std::span<Op* const> batch, Duration after);
 
-  // Operations of the last batch that were sent on to another server. They are not answered before they were there.
+  // Operations of the last batch that were redirected to another server. They are answered once they arrive there.
   std::vector<Op*> take_redirected() { return std::exchange(redirected_, {}); }
   void arrive_at_last(std::span<Op* const> redirected) { inner_.execute(redirected); }
 

@@ -10,18 +10,18 @@ namespace once::sim {
 namespace {
 
 constexpr std::size_t page_size = 100;
-// Most of the time; now and then it takes so long that the key has been claimed again meanwhile.
+// The usual time of an audit write; sometimes it takes so long that the key is claimed again meanwhile.
 constexpr Duration usual_audit = std::chrono::seconds(6);
 constexpr Duration longest_audit = std::chrono::seconds(40);
 
-// As `once keys` sends it.
-std::string request_of(const KeyInfo& seen, const Deed& deed, unsigned errand) {
-  std::string text = fmt::format(R"({{"version":"{}","by":"operator {}","reason":"drawn")", version_of(seen), errand);
-  if (deed.action == Action::resolve) {
-    const bool succeeded = deed.state == State::succeeded;
+// The request that `once keys` would send.
+std::string request_of(const KeyInfo& seen, const OperatorAction& action, unsigned decision) {
+  std::string text = fmt::format(R"({{"version":"{}","by":"operator {}","reason":"drawn")", version_of(seen), decision);
+  if (action.action == Action::resolve) {
+    const bool succeeded = action.state == State::succeeded;
     text += fmt::format(R"(,"state":"{}")", succeeded ? "succeeded" : "failed");
-    if (succeeded && deed.has_response) {
-      text += fmt::format(R"(,"response":{{"status":201,"body":"{}"}})", resolved_body(errand));
+    if (succeeded && action.has_response) {
+      text += fmt::format(R"(,"response":{{"status":201,"body":"{}"}})", resolved_body(decision));
     }
   }
   return text + "}";
@@ -38,7 +38,7 @@ std::string_view name_of(Effect effect) {
 
 }  // namespace
 
-Deed draw_deed(Draw& draw) {
+OperatorAction draw_action(Draw& draw) {
   return {.action = draw.one_of({Action::release, Action::resolve, Action::resolve, Action::forget}),
           .state = draw.one_in(3) ? State::failed : State::succeeded,
           .has_response = !draw.one_in(6)};
@@ -55,23 +55,23 @@ std::vector<KeyInfo> Operators::list() {
     keys.insert(keys.end(), page->keys.begin(), page->keys.end());
     cursor = page->next;
   } while (!cursor.empty());
-  // It may be out of reach by now, and then nobody gets this.
+  // The store may be out of reach by now; then there is no list.
   if (ports_.store.search() == nullptr) return {};
   std::erase_if(keys, [this](const KeyInfo& key) { return ports_.history.leaves_out(key.id); });
   ports_.history.listed(keys);
   return keys;
 }
 
-void Operators::act(const KeyInfo& seen, const Deed& deed) {
-  visits_.push_back({.errand = ports_.history.sets_out(seen), .action = deed.action});
+void Operators::act(const KeyInfo& seen, const OperatorAction& action) {
+  visits_.push_back({.decision = ports_.history.sets_out(seen), .action = action.action});
   Visit& visit = visits_.back();
-  visit.request = request_of(seen, deed, visit.errand);
+  visit.request = request_of(seen, action, visit.decision);
   visit.key.id = seen.id;
   spawn(run(visit));
 }
 
 void Operators::note(const Visit& visit, std::string_view what) {
-  ports_.world.note(fmt::format("operator {}: {} key {}: {}", visit.errand, admin::name_of(visit.action),
+  ports_.world.note(fmt::format("operator {}: {} key {}: {}", visit.decision, admin::name_of(visit.action),
                                 to_hex(visit.key.id).substr(0, 8), what));
 }
 
@@ -90,15 +90,15 @@ Task<void> Operators::run(Visit& visit) {
     co_return note(visit, problem->detail);
   }
   Op op = op_of(visit.key, visit.action, *asked);
-  // The audit log comes first, and whatever is written to a disk may take a while.
+  // The audit log is written first, and a disk may be slow.
   const Duration most = ports_.world.draw.one_in(3) ? longest_audit : usual_audit;
   const Duration audit = ports_.world.draw.below(most);
   co_await sleep_for(ports_.home, audit);
-  ports_.history.sends(visit.errand, op);
+  ports_.history.sends(visit.decision, op);
   const Effect effect = co_await carry_out(op, visit.key, ports_.lanes, ports_.waiters, ports_.home);
   if (cut_off_) co_return;
   note(visit, name_of(effect));
-  ports_.history.told(visit.errand, effect);
+  ports_.history.told(visit.decision, effect);
 }
 
 }  // namespace once::sim

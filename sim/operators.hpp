@@ -12,13 +12,13 @@
 
 namespace once::sim {
 
-// What an operator has decided to do about a key.
-struct Deed {
+// An operator's action on a key.
+struct OperatorAction {
   Action action = Action::forget;
   State state = State::succeeded;  // resolve
   bool has_response = true;        // resolve as succeeded
 };
-Deed draw_deed(Draw& draw);
+OperatorAction draw_action(Draw& draw);
 
 class Operators {
  public:
@@ -34,17 +34,17 @@ class Operators {
 
   // Every key; none if the store cannot be reached.
   std::vector<KeyInfo> list();
-  // `seen` is the key as it was looked at, some time ago and perhaps at another gateway.
-  void act(const KeyInfo& seen, const Deed& deed);
+  // `seen` is the key as it was shown, some time ago and perhaps at another gateway.
+  void act(const KeyInfo& seen, const OperatorAction& action);
   // The process was killed: operators get no more answers.
   void cut_off() { cut_off_ = true; }
 
  private:
   struct Visit {
-    unsigned errand = 0;
+    unsigned decision = 0;
     Action action = Action::forget;
     std::string request;
-    KeyInfo key{};  // as it was when the request came in; the operation has views of it, also one that arrives late
+    KeyInfo key{};  // as it was when the request came; the op has views of it, even if it arrives late
   };
 
   Task<void> run(Visit& visit);

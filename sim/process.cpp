@@ -9,7 +9,7 @@ namespace once::sim {
 
 namespace {
 
-// "" if it is not there.
+// Empty if it is missing.
 std::string header(std::string_view head, std::string_view name) {
   const std::string start = fmt::format("\r\n{}: ", name);
   const std::size_t at = head.find(start);
@@ -28,7 +28,8 @@ std::string code_of(std::string_view body) {
 
 }  // namespace
 
-// A request on its way through the gateway. Stays until the process ends: an exchange may outlive its client.
+// A request on its way through the gateway. It stays until the process ends, because an exchange may outlive its
+// client.
 class Process::Call {
  public:
   Call(Process& process, const Asked& asked, std::function<void(const Answer&)> answered)
@@ -86,7 +87,7 @@ class Process::Call {
                   .fingerprint = request.fingerprint};
     const bool problem = header(reply_.head, "Content-Type") == "application/problem+json";
     if (problem) answer.code = code_of(reply_.body);
-    // What streams by is not ours to check.
+    // A relayed body is not checked.
     if (!problem && !reply_.source) answer.body = reply_.body;
     process_.parts_.world.note(fmt::format("reply: operation {} of caller {}, content {}: {} {} {}", asked_.operation,
                                            asked_.caller, asked_.content, answer.status, answer.idempotency_status,

@@ -35,7 +35,7 @@ class SkewedClock final : public Clock {
     ahead_ += by;
     furthest_ = std::max(furthest_, ahead_);
   }
-  // To the latest time that it ever showed, so that nothing has to wait for it.
+  // Sets it to the latest time that it ever showed, so that no wait is needed.
   void set_right() { ahead_ = furthest_; }
 
  private:
@@ -88,7 +88,7 @@ class Process final : public GatewayProcess {
   Operators operators_;
   Streams streams_;
   const ServingSettings settings_;
-  const Routes routes_{{}, {}};  // a call has its policy already
+  const Routes routes_{{}, {}};  // unused: a call already has its policy
   const OperationIds ids_{"the secret of the simulation"};
   std::list<Call> calls_;
   bool alive_ = true;

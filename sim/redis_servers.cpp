@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What somebody relies on from now on: a claim, a write, and what others wrote and is about to be told.
+// Whether clients rely on the result from now on: a claim, a write, or an outcome that is about to be returned.
 bool must_last(const Op& op) {
   if (op.status != OpStatus::done) return false;
   if (op.verb == Verb::read && !op.chunks.empty()) return true;
@@ -57,7 +57,7 @@ Result<KeyPage> RedisServers::all() const {
 }
 
 void RedisServers::replicate_later(Shard& shard, const OperationId& id) {
-  if (!shard.has_replica) return;  // it will get everything
+  if (!shard.has_replica) return;  // the replica will get a full copy
   Duration lag = world_.draw.between(0ms, healed_ ? 5ms : setup_.replica_lag);
   const Time before = shard.behind.empty() ? Time::min() : shard.behind.back().due;
   const Change change{.id = id,
@@ -77,8 +77,8 @@ void RedisServers::replicate(Shard& shard, std::uint64_t up_to) {
   }
 }
 
-// Waits for it, as far as there is time. What is waited for is there at once: until the answer has arrived nobody
-// could tell the difference.
+// Waits for the replica, within the time limit. The write is applied at once: until the answer arrives, that makes no
+// difference.
 bool RedisServers::replica_has(Shard& shard, const OperationId& id) {
   if (!shard.has_replica) return false;
   const auto newest = std::ranges::find(shard.behind.rbegin(), shard.behind.rend(), id, &Change::id);
@@ -97,7 +97,7 @@ void RedisServers::fail_over() {
   shard.marked.clear();  // the marks may not have reached the replica
   shard.has_replica = false;
   shard.down = true;
-  // Its clock is another one.
+  // The replica has another clock.
   clock_.jump(world_.draw.below(Duration(4s)) - 2s);
   for (const OperationId& id : history_.ids()) {
     if (&shard_of(id) == &shard) history_.failed_over(id, shard.primary.at(id), shard.primary.chunks_at(id));

@@ -1,6 +1,6 @@
 // Simulated Redis: a server, or a cluster, each with a replica that lags behind. When a server fails, its replica takes
-// over without the writes that it did not have. With waiting, a write is done, and a recorded outcome is returned, only
-// once the replica has it; a write that does not reach the replica in time still exists on the server.
+// over without the writes that it has not received. With waiting, a write is done, and a recorded outcome is returned,
+// only once the replica has it; a write that does not reach the replica in time still exists on the server.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class RedisServers final : public Store, private RowsSearch {
 
   Search* search() override { return this; }
 
-  // Any of them. Not while one of the two is still missing: then there is nothing to go over to.
+  // Any server fails over, unless its replica is still missing.
   void fail_over();
-  // All of them are emptied at once.
+  // Empties all servers at once.
   void lose_data();
   void heal();
 
@@ -40,13 +40,13 @@ class RedisServers final : public Store, private RowsSearch {
     std::optional<Record> record;
     std::vector<OutcomeBytes> chunks;
     std::uint64_t number = 0;
-    Time due;  // by the world's time
+    Time due;  // by the simulation's time
   };
   struct Shard {
     Rows primary;
     Rows replica;
     std::deque<Change> behind;
-    std::set<OperationId> marked{};  // outcomes that the replica is known to have had
+    std::set<OperationId> marked{};  // outcomes that are known to be on the replica
     bool down = false;
     bool has_replica = true;
   };

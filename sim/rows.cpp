@@ -24,7 +24,7 @@ Rows::Changed Rows::execute(Op& op, Time now) {
     if (op.verb == Verb::read) chunks_.read_into(op, *op.record);
     return Changed::no;
   }
-  // Of what has expired, operators drop what is remembered.
+  // Operators may delete expired records that are remembered.
   const bool there = row != records_.end() && (op.verb == Verb::forget || !expired(row->second, now));
   if (there) {
     const Changed changed = write(op, row->second, now);
@@ -52,7 +52,7 @@ Rows::Changed Rows::claim(Op& op, Time now) {
     return Changed::no;
   }
   Record record = claimed(before, op.fingerprint, op.nonce, op.terms, now);
-  // A clock and the fences that were given: a record that is gone leaves neither.
+  // Fences come from the clock and earlier fences, because a deleted record leaves none.
   const auto clock = static_cast<std::uint64_t>(now.time_since_epoch().count()) * 1000;
   last_fence_ = std::max({last_fence_ + 1, static_cast<std::uint64_t>(record.fence), clock});
   record.fence = Fence{last_fence_};

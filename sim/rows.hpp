@@ -20,15 +20,15 @@ class Rows {
 
   Changed execute(Op& op, Time now);
 
-  // As it stands, also if it has expired.
+  // The stored record, even if it has expired.
   const Record* find(const OperationId& id) const;
-  // What came from another server.
+  // Stores a record from another server.
   void put(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks = {});
-  // As a server that is started again without its data. Its clock goes on.
+  // Restarts without data. The clock continues.
   void clear();
   std::optional<Record> at(const OperationId& id) const;
   std::vector<OutcomeBytes> chunks_at(const OperationId& id) const;
-  // What operators see, after what is there already.
+  // Adds what operators see to the page.
   void list(KeyPage& page, Time now) const;
 
  private:
@@ -42,7 +42,7 @@ class Rows {
 
 std::unexpected<Error> server_down();
 
-// A server as operators see it: there are few keys, and they are all on one page.
+// Searches a server for operators: there are few keys, all on one page.
 class RowsSearch : public Search {
  public:
   Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;

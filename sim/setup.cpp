@@ -20,7 +20,7 @@ std::string_view name_of(OnUnknown on_unknown) {
   return "";
 }
 
-// Half of the runs have none of it, so that faults are seen alone too.
+// Half of the runs have no such fault, so that faults are also tested alone.
 unsigned maybe(Draw& draw, unsigned most) {
   return draw.one_in(2) ? 0 : static_cast<unsigned>(draw.between(1, most));
 }
@@ -70,13 +70,13 @@ void draw_server(Draw& draw, Setup& setup) {
   setup.replica_wait = draw.one_of({Duration(20ms), Duration(100ms), Duration(1s)});
 }
 
-// From bits of its own, so that runs without streams are what they were before there were any.
+// Uses its own random bits, so that runs without streams did not change when streams were added.
 unsigned draw_streams(std::uint64_t seed) {
   Draw draw(seed ^ 0x57e4'0031);
   return draw.one_in(3) ? static_cast<unsigned>(draw.between(1, 3)) : 0;
 }
 
-// A fair share for each. The journal has more code of its own than the others.
+// A share for each. The journal has more code of its own than the others.
 StoreKind draw_store(Draw& draw) {
   return draw.one_of({StoreKind::journal, StoreKind::journal, StoreKind::journal, StoreKind::shared, StoreKind::shared,
                       StoreKind::sql, StoreKind::sql, StoreKind::sql_transaction, StoreKind::sql_transaction,
@@ -133,7 +133,7 @@ Layer draw_layer(std::uint64_t seed) {
 
 namespace {
 
-// From bits of its own, so that other runs are what they were before.
+// Uses its own random bits, so that other runs did not change.
 void draw_store_room(std::uint64_t seed, Setup& setup) {
   Draw draw(seed ^ 0xe71c'7ed0);
   if (!draw.one_in(3)) return;
@@ -151,7 +151,7 @@ Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store, Layer layer
   setup.layer = layer;
   if (layer == Layer::bytes) {
     setup.bytes = draw_byte_setup(seed);
-    // Backends of this layer have no database.
+    // Backends at this layer have no database.
     if (setup.store == StoreKind::sql_transaction) setup.store = StoreKind::sql;
   }
   setup.gateways = setup.store == StoreKind::journal ? 1 : static_cast<unsigned>(draw.between(1, 3));

@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned most_turns_of_the_dead = 200'000;
 constexpr int longest_wait = 1000;
 
-// Servers are named by their addresses: nothing is looked up.
+// Servers are named by their addresses: nothing is resolved.
 Result<http::Endpoints> address_itself(const std::string& host, const std::string& port) {
   return http::Endpoints{Network::address(host, static_cast<std::uint16_t>(std::stoi(port)))};
 }
@@ -51,8 +51,9 @@ SimGateway::SimGateway(Parts parts)
 
 void SimGateway::drive(http::Loop& loop) {
   SimPoller& poller = *net_.pollers().back();
-  driven_.push_back({.loop = &loop, .poller = &poller, .driver = std::make_unique<LoopDriver>(world_, loop, poller)});
-  driven_.back().driver->after_turn = look_;
+  running_loops_.push_back(
+      {.loop = &loop, .poller = &poller, .driver = std::make_unique<LoopDriver>(world_, loop, poller)});
+  running_loops_.back().driver->after_turn = look_;
 }
 
 SimGateway::~SimGateway() {
@@ -88,7 +89,7 @@ void SimGateway::start_service(const http::Endpoint& at, std::function<std::stri
   drive(service_->loop());
 }
 
-// Of the newest generation: those before have been stopped.
+// Those of the newest generation: earlier ones have been stopped.
 void SimGateway::stop_checks() {
   UpstreamWatch& watch = generations_.back()->upstreams->watch();
   if (watch.has_checks()) watch.stop();
@@ -100,11 +101,11 @@ void SimGateway::connection_fault(const http::ConnectionFault& fault) {
 
 void SimGateway::after_turn(const std::function<void()>& look) {
   look_ = look;
-  for (const Driven& each : driven_) each.driver->after_turn = look;
+  for (const RunningLoop& each : running_loops_) each.driver->after_turn = look;
 }
 
 void SimGateway::pause(Duration length) {
-  for (const Driven& each : driven_) each.driver->pause(length);
+  for (const RunningLoop& each : running_loops_) each.driver->pause(length);
 }
 
 void SimGateway::drain(const Drain& how) {
@@ -115,23 +116,23 @@ void SimGateway::drain(const Drain& how) {
 }
 
 bool SimGateway::stopped() const {
-  return std::ranges::all_of(driven_, [](const Driven& each) { return each.driver->stopped(); });
+  return std::ranges::all_of(running_loops_, [](const RunningLoop& each) { return each.driver->stopped(); });
 }
 
 bool SimGateway::die() {
   if (ended_) return true;
-  for (const Driven& each : driven_) each.driver->let_go();
+  for (const RunningLoop& each : running_loops_) each.driver->let_go();
   net_.kill();
   if (disk_ != nullptr) disk_->cut_off();
   drain({.limit = std::chrono::hours(24)});
-  std::vector<const Driven*> running;
-  for (const Driven& each : driven_) {
+  std::vector<const RunningLoop*> running;
+  for (const RunningLoop& each : running_loops_) {
     if (!each.driver->stopped()) running.push_back(&each);
   }
   for (unsigned turns = 0; turns < most_turns_of_the_dead && !running.empty(); ++turns) {
-    std::erase_if(running, [](const Driven* each) { return !each->loop->run_ready(); });
+    std::erase_if(running, [](const RunningLoop* each) { return !each->loop->run_ready(); });
     int wait = longest_wait;
-    for (const Driven* each : running) {
+    for (const RunningLoop* each : running) {
       const int own = each->loop->wait_milliseconds();
       if (each->poller->has_ready()) wait = 0;
       if (own >= 0) wait = std::min(wait, own);
@@ -178,8 +179,8 @@ std::vector<std::string> SimGateway::left_over() {
   check("in_flight", shared_.usage.in_flight);
   check("body_bytes", shared_.usage.body_bytes);
   for_each_upstream([&check](const UpstreamState& upstream) { check("queued", upstream.queued); });
-  // Connections that idle in the pools are closed with them.
-  driven_.clear();
+  // Connections idle in the pools are closed with them.
+  running_loops_.clear();
   if (service_) {
     check("connections of the service", service_->connections());
     check("memory of the service", service_->memory());

@@ -47,32 +47,32 @@ class SimGateway final : private http::FaultListener {
   Worker& worker(std::size_t index = 0) { return *workers_[index]; }
   std::size_t workers() const { return workers_.size(); }
   const OperationIds& ids() const { return ids_; }
-  // Called after every turn of any loop.
+  // Called after every round of any loop.
   void after_turn(const std::function<void()>& look);
 
-  // Serves what operators ask beside it. Judged by `judge`; what is wrong goes to `wrong`.
+  // Starts the operators' service. `judge` checks its requests and `wrong` gets the violations.
   void start_service(const http::Endpoint& at, std::function<std::string(const http::ServiceRequest&)> judge,
                      std::function<void(const std::string&)> wrong);
 
   void pause(Duration length);
-  // New requests are served by these settings. False: not yet, some worker has not taken over those before.
+  // Serves new requests with these settings. False: not now, some worker has not adopted the previous ones.
   bool reload(const ServingSettings& settings);
   void drain(const Drain& how);
-  // Every worker has ended.
+  // Whether every worker has ended.
   bool stopped() const;
-  // Kills the process: its connections end, and its coroutines are run to their end without the rest of the world. Its
+  // Kills the process: its connections end, and its coroutines run to their end without the rest of the simulation. Its
   // store must answer at once by then. False: they do not end.
   bool die();
 
-  // After its end: gauges that still count something, descriptors that are open.
+  // Call after its end: gauges that are not zero, and open descriptors.
   std::vector<std::string> left_over();
-  // Invariants of connections that were broken.
+  // Broken invariants of connections.
   const std::vector<std::string>& faults() const { return faults_; }
-  // Of all workers.
+  // Summed over all workers.
   std::uint64_t sum(Counter Metrics::* counter) const;
 
  private:
-  // What its machine shows, and ahead of it when the process is run to its end.
+  // The machine's clock, which runs ahead when the process is run to its end.
   class OwnClock final : public Clock {
    public:
     OwnClock(const Clock& machine, const SimNet& net) : machine_(machine), net_(net) {}
@@ -85,14 +85,14 @@ class SimGateway final : private http::FaultListener {
   };
 
   void connection_fault(const http::ConnectionFault& fault) override;
-  // A loop that is given its turns.
-  struct Driven {
+  // A loop and what it needs to run rounds.
+  struct RunningLoop {
     http::Loop* loop;
     SimPoller* poller;
     std::unique_ptr<LoopDriver> driver;
   };
 
-  // The loop whose poller was made last.
+  // Drives the loop whose poller was made last.
   void drive(http::Loop& loop);
   std::shared_ptr<Generation> make_generation(const ServingSettings& settings);
   void stop_checks();
@@ -108,11 +108,11 @@ class SimGateway final : private http::FaultListener {
   SimSpool* const disk_;
   std::optional<Spool> spool_;
   GatewayShared shared_;
-  std::vector<std::shared_ptr<Generation>> generations_;  // the last is the newest
-  std::unique_ptr<std::latch> adopted_;                   // of the newest; null: the first
+  std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
+  std::unique_ptr<std::latch> adopted_;                   // for the newest; null: it is the first
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<SimService> service_;  // null: none
-  std::vector<Driven> driven_;           // of workers, health checks and the service
+  std::unique_ptr<SimService> service_;     // null: none
+  std::vector<RunningLoop> running_loops_;  // those of workers, health checks and the service
   std::function<void()> look_;
   World& world_;
   bool draining_ = false;

@@ -21,14 +21,14 @@ enum class NetFault : std::uint8_t {
   none,
   again,           // EAGAIN although the call could succeed; an event follows
   interrupted,     // EINTR
-  brief,           // one byte is moved, however many there are
+  brief,           // only one byte is moved
   reset,           // the connection is gone
-  no_descriptors,  // EMFILE; of add(): there is no room to watch another one
+  no_descriptors,  // EMFILE; for add(): no other descriptor can be watched
 };
 std::string_view name_of(NetCall call);
 std::string_view name_of(NetFault fault);
 
-// Readiness for one loop, edge-triggered: each time something happens to a descriptor it is reported once.
+// Edge-triggered readiness for one loop: each change of a descriptor is reported once.
 class SimPoller final : public http::Poller {
  public:
   explicit SimPoller(SimNet& net) : net_(net) {}
@@ -53,7 +53,7 @@ class SimPoller final : public http::Poller {
   bool woken_ = false;
 };
 
-// What one process sees.
+// The network of one process.
 class SimNet final : public http::Net {
  public:
   explicit SimNet(Network& network) : network_(network) {}
@@ -61,12 +61,12 @@ class SimNet final : public http::Net {
   SimNet& operator=(const SimNet&) = delete;
   ~SimNet() override;
 
-  // A listener for one loop. Several at one address share what comes.
+  // A listener for one loop. Several at one address share the connections.
   int listen(const http::Endpoint& at);
 
   // Called before each call; decides which ones fail.
   std::function<NetFault(NetCall)> faults;
-  // Bytes that the process gave away or took, and its ends of connections, by the number of the connection.
+  // Observes the bytes that the process sends and receives, and the ends of its connections, by connection number.
   struct Tap {
     std::function<void(std::uint64_t link)> accepted;
     std::function<void(std::uint64_t link, std::string_view)> sent;
@@ -81,10 +81,10 @@ class SimNet final : public http::Net {
   std::size_t open_descriptors() const { return descriptors_.size(); }
   std::uint64_t calls() const { return calls_; }
 
-  // The process was killed: its connections end, and every call fails from now on.
+  // The process was killed: its connections end, and every later call fails.
   void kill();
   bool dead() const { return dead_; }
-  // Time goes on by itself for a process that is run to its end.
+  // Advances time for a process that is run to its end.
   void advance(Duration by) { ahead_ += by; }
   Duration ahead() const { return ahead_; }
 
@@ -119,7 +119,7 @@ class SimNet final : public http::Net {
 
   NetFault fault(NetCall call);
   int fail(int error);
-  // Its event comes later, as if it had not been ready yet.
+  // Reports readiness later, as if it was not ready yet.
   void ready_later(int fd);
   void ready(int fd);
   std::uint32_t events(int fd) const;
@@ -130,7 +130,7 @@ class SimNet final : public http::Net {
   Network& network_;
   std::map<int, Descriptor> descriptors_;
   std::vector<SimPoller*> pollers_;
-  int next_fd_ = 100'000;  // none that the kernel gave
+  int next_fd_ = 100'000;  // never used by the kernel
   std::uint64_t calls_ = 0;
   bool dead_ = false;
   Duration ahead_{};

@@ -1,5 +1,5 @@
-// The server behind the admin interface and the claims API (http::Service) on the simulated network. Its handler
-// answers everybody with their own bytes, after a while, and refuses some before their bodies are read.
+// The server of the admin interface and the claims API (http::Service) on the simulated network. Its handler answers
+// each request with its own bytes, after a while, and refuses some before their bodies are read.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class SimService final : private http::ServiceHandler, private Work {
     http::Endpoint listen;
     http::FaultListener& faults;
     std::size_t max_connections;
-    // Says what is wrong with a request that arrived, if anything is; empty: nothing.
+    // Returns what is wrong with a request; empty: nothing.
     std::function<std::string(const http::ServiceRequest&)> judge;
     std::function<void(const std::string&)> wrong;
   };
@@ -28,10 +28,10 @@ class SimService final : private http::ServiceHandler, private Work {
   SimService& operator=(const SimService&) = delete;
 
   http::Loop& loop() { return loop_; }
-  // Its loop ends when the last connection has.
+  // The loop ends when the last connection has.
   void stop() { loop_.post(*this); }
 
-  // What is counted at its end.
+  // The counters at its end.
   std::size_t connections() const { return connections_; }
   std::size_t memory() const { return memory_; }
 

@@ -1,5 +1,5 @@
-// The spool of a simulated gateway: files in memory, and jobs that take virtual time. Some calls fail, like those to a
-// disk that is full or broken.
+// The spool of a simulated gateway: files in memory, and jobs that take virtual time. Some calls fail, as on a disk
+// that is full or broken.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace once::sim {
 
 class SimSpool final : public SpoolDisk, public Offload {
  public:
-  // Of a hundred calls, `faults` fail.
+  // `faults` percent of the calls fail.
   SimSpool(World& world, unsigned faults) : world_(world), faults_(faults) {}
   SimSpool(const SimSpool&) = delete;
   SimSpool& operator=(const SimSpool&) = delete;
@@ -20,9 +20,9 @@ class SimSpool final : public SpoolDisk, public Offload {
   SpoolResult<std::unique_ptr<SpoolFile>> create(const std::string& directory) override;
   void add(OffloadJob& job) override;
 
-  // No more faults.
+  // Ends all faults.
   void heal() { faults_ = 0; }
-  // The process ends: every job is executed at once.
+  // The process ends: executes every job at once.
   void cut_off();
   std::uint64_t open_files() const { return open_files_; }
 

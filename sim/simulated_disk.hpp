@@ -58,10 +58,10 @@ class Platter {
 
   explicit Platter(std::uint64_t seed) : draw_(seed) {}
 
-  // The power goes and comes back. Every process is gone, and so is what the rules above do not keep.
+  // A power loss and restart. All processes end, and data that the rules above do not keep is lost.
   void lose_power() {
     end_processes();
-    const bool ordered = draw_.one_in(3);  // like a journaling file system: names as far as some point in time
+    const bool ordered = draw_.one_in(3);  // like a journaling file system: names up to some point in time survive
     const std::uint64_t keep = draw_.below(pending_names_.size() + 1);
     Names kept = durable_names_;
     for (std::size_t i = 0; i < pending_names_.size(); ++i) {
@@ -72,7 +72,7 @@ class Platter {
     for (const auto& [name, inode] : names_) inode->lose_power(draw_);
   }
 
-  // The process ends at once, as with SIGKILL. The system goes on: nothing that was written is lost.
+  // Ends the process at once, as with SIGKILL. The system continues: nothing that was written is lost.
   void end_processes() {
     ++generation_;
     locked_ = false;
@@ -81,18 +81,18 @@ class Platter {
     faults_.clear();
   }
 
-  // The nth call of this kind from now on (1: the next) fails; those after it do not.
+  // The nth call of this kind from now on (1: the next) fails; later ones do not.
   void fail(DiskCall call, std::uint64_t nth, DiskFault fault) { faults_[{call, calls(call) + nth}] = fault; }
-  // From the nth call from now on (1: the next) none has an effect, except that this one may be half done: the
-  // machine has stopped and the program does not know it yet. lose_power() or end_processes() comes next.
+  // From the nth call from now on (1: the next), calls have no effect, except that this one may be half done: the
+  // machine has stopped and the program does not know it yet. lose_power() or end_processes() follows.
   void stop_at(std::uint64_t nth) { stop_at_ = all_calls_ + nth; }
   bool stopped() const { return stopped_; }
-  // All files together; what is there already stays.
+  // The limit of all files together; existing data stays.
   void set_space(std::optional<std::uint64_t> bytes) { space_ = bytes; }
 
   std::uint64_t calls(DiskCall call) const { return calls_[std::to_underlying(call)]; }
   std::uint64_t all_calls() const { return all_calls_; }
-  // How often a file was synced although its sync had failed before.
+  // How many times a file was synced after its sync had failed.
   std::uint64_t syncs_after_failure() const { return syncs_after_failure_; }
 
   std::uint64_t bytes() const {
@@ -107,7 +107,7 @@ class Platter {
   }
   bool holds(std::string_view name) const { return names_.contains(std::string(name)); }
 
-  // Behind everybody's back, and at once certain.
+  // Reads or replaces a file directly; the change is durable at once.
   std::string content(std::string_view name) const { return names_.at(std::string(name))->cache; }
   void put(std::string_view name, std::string content) {
     auto inode = std::make_shared<Inode>();
@@ -137,7 +137,7 @@ class Platter {
 
   struct Inode {
     std::string cache;    // as processes see it
-    std::string durable;  // as it was synced
+    std::string durable;  // as synced
     std::vector<Pending> pending;
     bool sync_failed = false;
 
@@ -172,7 +172,7 @@ class Platter {
       each.resizes ? to.resize(each.offset) : put(to, each.offset, each.bytes);
     }
     void keep_some(Draw& draw) {
-      // Nothing, everything, a part in order, or any sectors.
+      // Keeps nothing, everything, a prefix, or any sectors.
       const std::uint64_t how = draw.below(4);
       const std::uint64_t first = how == 2 ? draw.below(pending.size() + 1) : 0;
       for (std::size_t i = 0; i < pending.size(); ++i) {
@@ -220,7 +220,7 @@ class Platter {
     }
   }
 
-  // What becomes of a call: as it should be, not at all, or partly. Nothing at all when the machine has stopped.
+  // The fate of a call: success, failure, or partial. Nothing at all if the machine has stopped.
   struct Fate {
     std::optional<DiskError> error{};
     bool partly = false;
@@ -309,7 +309,7 @@ class Platter::OpenFile final : public File {
  private:
   void write_partly(std::uint64_t offset, std::string_view bytes) {
     Draw& draw = platter_.draw_;
-    const std::uint64_t how = draw.below(4);  // nothing, everything, a part in order, or any sectors
+    const std::uint64_t how = draw.below(4);  // nothing, everything, a prefix, or any sectors
     if (how == 1) inode_->write(offset, bytes);
     if (how == 2) inode_->write(offset, bytes.substr(0, draw.below(bytes.size() + 1)));
     if (how != 3) return;

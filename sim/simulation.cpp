@@ -24,9 +24,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration journal_care = 500ms;
-constexpr unsigned most_asks = 25;       // of one operation while things go wrong
+constexpr unsigned most_asks = 25;       // requests for one operation during faults
 constexpr unsigned most_last_asks = 40;  // afterwards, a second apart
-// Longer than any lease, response timeout, takeover_after and late request that is drawn.
+// Longer than any drawn lease, response timeout, takeover_after and delayed request.
 constexpr Duration quiet = 60s;
 
 class Simulation {
@@ -50,7 +50,7 @@ class Simulation {
   };
 
   bool owners_can_renew() const;
-  // Where nothing is promised of them.
+  // Losses are allowed there.
   unsigned data_losses() const { return setup_.store == StoreKind::redis ? setup_.bytes.streams.losses : 0; }
   void make_store();
   Store& make_server();
@@ -74,7 +74,7 @@ class Simulation {
 
   Gateway& any() { return gateways_[world_.draw.below(gateways_.size())]; }
   GatewayProcess* any_alive();
-  // At a time while things go wrong.
+  // A random time during the faults.
   Duration sometime() { return world_.draw.below(setup_.length); }
   static bool is_final(const Answer& answer) {
     return answer.code.empty() && answer.status < 500 && answer.status != 429;
@@ -91,21 +91,21 @@ class Simulation {
   std::unique_ptr<RedisServers> redis_;
   std::unique_ptr<NetworkStore> network_;
   std::unique_ptr<JournalMachine> journal_;
-  std::unique_ptr<Network> wires_;  // of the layer of bytes
+  std::unique_ptr<Network> wires_;  // at the byte layer
   std::unique_ptr<ByteBackend> backend_;
   std::vector<Gateway> gateways_;
-  std::vector<std::unique_ptr<GatewayProcess>> dead_;  // events may still know them
+  std::vector<std::unique_ptr<GatewayProcess>> dead_;  // events may refer to them
   std::vector<std::unique_ptr<Client>> clients_;
   bool healed_ = false;
   std::uint64_t crashes_ = 0;
 };
 
-// Whether an owner that is alive and at work can always renew its lease.
+// Whether a running owner can always renew its lease.
 bool Simulation::owners_can_renew() const {
   const bool network_holds = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
                              setup_.store_acts_late == 0 && setup_.store_outages == 0 && setup_.store_refuses == 0;
   const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0 && data_losses() == 0;
-  // Its own transaction may keep it from that, or a replica that is too slow.
+  // Its own transaction, or a slow replica, may prevent that.
   const bool always = setup_.store != StoreKind::sql_transaction && setup_.store != StoreKind::redis_wait;
   const bool in_time = setup_.bytes.store_answers_late == 0 && setup_.gateway_pauses == 0;
   return network_holds && server_holds && always && in_time;
@@ -271,7 +271,7 @@ void Simulation::schedule_store_faults() {
   }
 }
 
-// A journal's keeper, and the person who starts a gateway again whose disk has failed.
+// Does a journal's maintenance, and restarts a gateway whose disk has failed, as an administrator would.
 void Simulation::care() {
   journal_->maintain();
   if (journal_->stopped() || journal_->failed()) {
@@ -299,7 +299,7 @@ void Simulation::schedule_operators() {
   }
 }
 
-// Several owners and readers of each, at any gateway.
+// Several owners and readers for each, at any gateway.
 void Simulation::schedule_streams() {
   for (unsigned stream = 0; stream < setup_.streams; ++stream) {
     for (std::uint64_t owners = world_.draw.between(2, 6); owners > 0; --owners) {
@@ -320,7 +320,7 @@ void Simulation::follow_soon(unsigned stream) {
   });
 }
 
-// An operator looks at the keys, thinks about one, and does something about it. Another may think about the same one.
+// An operator lists the keys, waits, and changes one. Others may choose the same key.
 void Simulation::visit() {
   Draw& draw = world_.draw;
   GatewayProcess* process = any_alive();
@@ -329,7 +329,7 @@ void Simulation::visit() {
   if (keys.empty()) return;
   const auto any_key = [&] { return keys[draw.below(keys.size())]; };
   KeyInfo key = any_key();
-  // Rather one that is stuck.
+  // Prefers a key that is stuck.
   for (unsigned tries = 0; tries < 3 && key.state != State::unknown && key.state != State::started; ++tries) {
     key = any_key();
   }
@@ -337,7 +337,7 @@ void Simulation::visit() {
     world_.after(draw.between(0ms, 8s), [this, key] {
       GatewayProcess* at = any_alive();
       if (healed_ || at == nullptr) return;
-      at->operators().act(key, draw_deed(world_.draw));
+      at->operators().act(key, draw_action(world_.draw));
     });
   }
 }
@@ -356,13 +356,13 @@ void Simulation::ask(Client& client, const Asked& asked) {
   }
   if (draw.percent(setup_.client_sends_twice)) again(draw.between(0ms, 100ms), asked);
   if (draw.percent(setup_.client_gives_up)) again(draw.between(10ms, 4s), asked);
-  // Others read along.
+  // Other readers attach.
   if (setup_.bytes.streams.any() && draw.percent(40)) again(draw.between(20ms, 5s), asked);
   if (setup_.bytes.streams.stops > 0 && draw.percent(setup_.bytes.streams.stops)) stop_soon(asked);
   GatewayProcess* process = any_alive();
   if (process == nullptr) return again(draw.between(50ms, 2s), asked);
   process->ask(asked, [this, &client](const Answer& answer) { answered(client, answer); });
-  // A process that dies tells nobody: the client looks again by itself.
+  // A process that dies sends no answer: the client retries by itself.
   again(draw.between(3s, 30s), asked);
 }
 
@@ -381,7 +381,7 @@ void Simulation::answered(Client& client, const Answer& answer) {
   client.last = answer;
   client.has_answer = true;
   if (healed_) return;
-  // Also one who has the answer may ask for it again.
+  // A client that has the answer may ask again.
   if (is_final(answer) && !world_.draw.one_in(2)) return;
   world_.after(world_.draw.between(20ms, 5s), [this, &client] { ask(client, client.asked); });
 }
@@ -400,7 +400,7 @@ void Simulation::heal() {
   if (redis_) redis_->heal();
   store_clock_.set_right();
   if (journal_) {
-    // With room, and without the faults that were still to come.
+    // With space on the disk, and without the remaining faults.
     journal_->give_room();
     end(gateways_[0], JournalMachine::End::killed, 10ms);
   }
@@ -458,7 +458,7 @@ Report Simulation::run() {
   for (const auto& client : clients_) {
     client->asks = 0;
     client->has_answer = false;
-    // From bytes there are limits on what is at work at a time: one after the other.
+    // The byte layer limits requests in progress, so ask one after the other.
     apart += setup_.layer == Layer::bytes ? 50ms : 0ms;
     if (apart > 0ms) {
       world_.after(apart, [this, &client] { ask_at_last(*client); });

@@ -21,7 +21,7 @@ void SqlServer::execute(std::span<Op* const> batch) {
   }
 }
 
-// Nobody waits for a transaction of the backend's: what is committed can be read, and nothing can be written.
+// Does not wait for a backend's transaction: committed data can be read, and its row cannot be written.
 void SqlServer::execute_locked(Op& op, Time now) {
   switch (op.verb) {
     case Verb::read:
@@ -51,7 +51,7 @@ bool SqlServer::locked(const OperationId& id) const {
   return std::ranges::any_of(open_, [&](const auto& each) { return each.second && each.second->id == id; });
 }
 
-// Locks keep nobody from reading.
+// Locks do not block readers.
 Result<KeyPage> SqlServer::all() const {
   if (!up_) return server_down();
   KeyPage page;

@@ -27,22 +27,22 @@ class SqlServer final : public Store, private RowsSearch {
   void go_down();
   void come_up();
 
-  // A backend's own transaction. It ends by commit() or roll_back(), or the server ends it.
+  // A backend's own transaction. It ends with commit() or roll_back(), or the server ends it.
   enum class Transaction : std::uint64_t {};
   Transaction begin();
-  // once_finish(): the outcome is recorded with whatever else the transaction does, and the row is locked until it
-  // ends. False: the claim is not current, or the transaction is gone; nothing of it may be committed.
+  // once_finish(): records the outcome in the transaction and locks the row until it ends. False: the claim is not
+  // current, or the transaction is gone; then nothing of it may be committed.
   bool finish(Transaction transaction, const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
-  // False: nothing of it was done.
+  // False: nothing was committed.
   bool commit(Transaction transaction, unsigned execution);
   void roll_back(Transaction transaction) { open_.erase(transaction); }
-  // once_fail(), committed by itself: a retry may execute.
+  // once_fail(), committed separately: a retry may execute.
   void fail(const OperationId& id, const Nonce& nonce, unsigned execution);
 
  private:
   struct Recorded {
     OperationId id;
-    Record record;  // as it will be
+    Record record;  // the record after the commit
   };
 
   Result<KeyPage> all() const override;
@@ -53,7 +53,7 @@ class SqlServer final : public Store, private RowsSearch {
   History& history_;
   const Clock& clock_;
   Rows rows_;
-  std::map<OperationId, Duration> ttls_;  // as each claim asked for; a column of the row
+  std::map<OperationId, Duration> ttls_;  // of each claim; a column of the row
   std::map<Transaction, std::optional<Recorded>> open_;
   std::uint64_t begun_ = 0;
   bool up_ = true;

@@ -26,7 +26,7 @@ std::size_t offset_of(const Message& response) {
   return static_cast<std::size_t>(number_in(response, offset_field).value_or(0));
 }
 
-// How many of its bytes the client has now.
+// The bytes that the client has now.
 std::size_t upto(const Message& response) {
   return offset_of(response) + response.body.size();
 }
@@ -73,13 +73,12 @@ bool StreamBook::is_stopped(const Message& response) {
   return response.field("Idempotency-Stopped") == "true";
 }
 
-// A failover may lose bytes that were sent to a reader.
+// Whether a failover may lose bytes that were sent to a reader.
 bool StreamBook::may_be_lost() const {
   return setup_.store == StoreKind::redis && (setup_.failovers > 0 || setup_.bytes.streams.losses > 0);
 }
 
-// A stream that is larger than may be recorded, or for which there is no room or no quota, goes on without being
-// recorded.
+// Whether the stream may continue unrecorded: it exceeds the limit, or memory or quota were used up.
 bool StreamBook::may_be_unrecorded(const Stream& stream) const {
   const bool large = stream.script.body.size() > setup_.bytes.streams.max_stream;
   const bool disk_may_be_full = setup_.store == StoreKind::journal && setup_.journal.max_disk < std::size_t{1} << 20U;
@@ -108,7 +107,7 @@ void StreamBook::sent(const Message& response, std::size_t fresh, const Resume& 
   }
 }
 
-// Behind what its client has, or at the beginning.
+// The offset must follow what the client has, or be the beginning.
 void StreamBook::check_offset(const Stream& stream, const Message& response, const Resume& asked_for) {
   const auto told = number_in(response, offset_field);
   const std::string status = response.field("Idempotency-Status");
@@ -124,10 +123,10 @@ void StreamBook::check_offset(const Stream& stream, const Message& response, con
     return;
   }
   const auto attempt = number_in(response, attempt_field);
-  // A response that was executed just now and is not provably whole is unknown, too.
+  // A response that was just executed and is not provably complete is unknown, too.
   const bool recorded = status == "attached" || status == "replayed" || (status == "unknown" && attempt);
   const bool same = !asked_for.attempt || !attempt || asked_for.attempt == attempt;
-  // Which attempt a replay is of, only the response of a stream says.
+  // Only a stream's response shows the attempt of a replay.
   const bool may_be_another = asked_for.attempt && !attempt;
   if (asked_for.offset.value_or(0) == 0 || !recorded || !same || may_be_another) return;
   wrong(response, fmt::format("was not resumed at {}", *asked_for.offset));
@@ -150,17 +149,17 @@ void StreamBook::sent_end(const Message& response) {
   }
   const auto execution = static_cast<unsigned>(*number_in(response, execution_field));
   if (!history_.has_recorded(execution)) wrong(response, "its response ends in order before it is recorded");
-  if (response.field("Idempotency-Status") == "unknown") wrong(response, "ends in order, and was told as unknown");
+  if (response.field("Idempotency-Status") == "unknown") wrong(response, "ends in order, and was sent as unknown");
   if (history_.stopped(execution)) wrong(response, "its response ends in order, and it was stopped");
 }
 
-// What was stopped is the same for everybody who comes later: all that was recorded by then, so all that anybody was
+// A stopped response is the same for all later readers: everything that was recorded, so everything that any reader was
 // sent.
 void StreamBook::check_stopped(const Stream& stream, const Message& response) {
   ++stopped_replays_;
   const auto stopped = history_.stopped(static_cast<unsigned>(*number_in(response, execution_field)));
   if (may_be_lost()) return;
-  if (!stopped || !stopped->bytes) return wrong(response, "is told as stopped, and is not recorded like that");
+  if (!stopped || !stopped->bytes) return wrong(response, "is marked as stopped, and is not recorded like that");
   const std::size_t end = std::max(*stopped->bytes, offset_of(response));
   if (upto(response) != end) {
     wrong(response, fmt::format("ends after {} bytes, and was stopped after {}", upto(response), *stopped->bytes));
@@ -217,7 +216,7 @@ Resume StreamBook::draw_resume(const Asked& asked, Draw& draw) const {
     const auto& events = stream->second.script.events;
     const auto behind = std::ranges::upper_bound(events, has.bytes);
     resume.event = static_cast<unsigned>(behind - events.begin());
-    // One that there is not, yet or at all.
+    // An event that does not exist yet, or ever.
     if (draw.one_in(8)) resume.event = *resume.event + 1;
   } else {
     resume.offset = draw.one_in(6) ? draw.below(has.bytes + 100) : has.bytes;

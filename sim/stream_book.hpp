@@ -1,5 +1,5 @@
 // What backends stream under a key and what readers get of it. The book knows the whole body of each execution, so it
-// can tell from every byte that a gateway writes whether it belongs there: whatever attempt, gateway, offset and time.
+// can check every byte that a gateway writes, whatever the attempt, gateway, offset and time.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace once::sim {
 
-// In responses to keyed requests: the number of the execution that gives it.
+// In responses to keyed requests: the number of the execution they come from.
 inline constexpr std::string_view execution_field = "X-Execution";
 
-// What a client says that it has already.
+// What a client claims to have already.
 struct Resume {
   std::optional<std::uint64_t> offset;
-  std::optional<unsigned> event;         // of Last-Event-ID
-  std::optional<std::uint64_t> attempt;  // that this is of
+  std::optional<unsigned> event;         // for Last-Event-ID
+  std::optional<std::uint64_t> attempt;  // the attempt that it has a part of
 
   bool any() const { return offset || event; }
-  // As lines of a request's head.
+  // As header lines of a request.
   std::string fields() const;
 };
 
@@ -36,39 +36,38 @@ class StreamBook {
   StreamBook(const StreamBook&) = delete;
   StreamBook& operator=(const StreamBook&) = delete;
 
-  // At the backend: this is what the execution answers if nothing goes wrong. Ends of events are positions in it.
+  // The response of an execution at the backend if nothing goes wrong. Ends of events are positions in it.
   struct Script {
     Asked asked;
     std::string body;
-    std::vector<std::size_t> events{};  // where each ends
-    bool is_stream = false;             // by its type
+    std::vector<std::size_t> events{};  // the end of each
+    bool is_stream = false;             // according to its type
   };
   void begins(unsigned execution, Script script);
 
-  // At a gateway, which has written this much of a response. `fresh`: where the part begins that is new. A response
-  // that names no execution is none of the book's.
+  // A gateway has written this much of a response; the new part begins at `fresh`. A response without an execution
+  // number is ignored.
   void sent(const Message& response, std::size_t fresh, const Resume& asked_for);
-  // It has written the end of it.
+  // The gateway has written the end of the response.
   void sent_end(const Message& response);
 
-  // At a client, whole or not. What it has can be resumed.
+  // A client received a response, complete or not. It can resume after it.
   void seen(const Asked& asked, const Message& response);
-  // What a client may say of it, drawn.
+  // Draws what a client may ask to resume.
   Resume draw_resume(const Asked& asked, Draw& draw) const;
 
-  // Whether all of the body from the response's offset on is there. Empty: no execution is named.
+  // Whether the body is complete from the response's offset on. nullopt: it has no execution number.
   std::optional<bool> is_whole(const Message& response) const;
-  // With what the client had before, if its response begins behind that. One that was stopped says of what it is a
-  // part.
+  // The body with what the client had before, if the response continues it. A stopped response states its offset.
   std::string with_beginning(const Message& response) const;
   // Whether the gateway records this response as it streams.
   bool is_recorded_stream(const Message& response) const;
-  // Whether it says that its caller has stopped it.
+  // Whether it is marked as stopped by its caller.
   static bool is_stopped(const Message& response);
-  // Who asked for what the response gives.
+  // The request whose response this is.
   std::optional<Asked> asked_of(const Message& response) const;
 
-  // When everything is well again, a stream whose outcome is unknown shows everything that somebody was sent of it.
+  // When all faults have ended: a stream with an unknown outcome must show everything that any reader was sent.
   void in_the_end(const Asked& asked);
 
   std::uint64_t parts() const { return parts_; }
@@ -79,8 +78,8 @@ class StreamBook {
  private:
   struct Stream {
     Script script;
-    // Bytes of the body that some gateway has sent to some client, by attempt: a claim that takes the place of another
-    // one for the same execution begins without chunks.
+    // Bytes of the body that were sent to any client, by attempt: a claim that replaces another for the same execution
+    // begins without chunks.
     std::map<std::uint64_t, std::size_t> told{};
   };
   struct Has {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr unsigned first_operation = 1000;  // in the history; clients' operations come before
+constexpr unsigned first_operation = 1000;  // in the history; clients' operations have lower numbers
 constexpr unsigned most_tries = 4;          // of an append that failed
 
 OutcomeBytes bytes(std::string text) {
@@ -73,7 +73,7 @@ Task<void> Streams::run_owner(Work& work) {
     const Duration pause = draw.one_in(6) ? draw.below(work.slow) : draw.below(Duration(300ms));
     co_await sleep_for(ports_.home, pause);
     const Op renew{.verb = Verb::renew};
-    // One that does not renew is overtaken, and does not know.
+    // An owner that does not renew is overtaken without noticing.
     if (draw.one_in(2)) co_await ask(work, renew);
     const OpStatus status = co_await append(work, chunk);
     if (status == OpStatus::lost) co_return;
@@ -98,7 +98,7 @@ Task<OpStatus> Streams::append(Work& work, std::uint32_t chunk) {
 Task<void> Streams::end(Work& work, unsigned execution, std::uint32_t chunks) {
   ports_.history.backend_told(execution, 200);
   const State state = ports_.world.draw.one_of({State::succeeded, State::failed, State::unknown, State::unknown});
-  // A long response stays in its chunks, and a short one is joined.
+  // A long response stays in chunks, a short one is joined.
   const bool kept = state == State::succeeded && ports_.world.draw.one_in(2);
   const Op finish{.verb = Verb::finish,
                   .final_state = state,
@@ -110,7 +110,7 @@ Task<void> Streams::end(Work& work, unsigned execution, std::uint32_t chunks) {
   if (how == 0 && may_lapse) co_return;
   const Op& last = how == 1 ? release : finish;
   co_await ask(work, last);
-  // Somebody else ended it, and the owner does not know yet: nothing may be added to a body that was told.
+  // Another client ended it, which the owner does not know yet: nothing may be added to a body that was returned.
   if (kept && how != 1 && !cut_off_ && ports_.world.draw.one_in(3)) co_await append(work, chunks);
 }
 

@@ -1,6 +1,6 @@
 // Responses that are recorded as they stream, at the level of the store: owners that claim a key, append chunks at
-// their own pace, too slowly at times, and end it somehow; and readers beside them. Keys of their own, one process
-// each.
+// their own pace, sometimes too slowly, and end it in some way; and readers besides them. They use their own keys, each
+// in one process.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ class Streams {
   };
   explicit Streams(const Ports& ports) : ports_(ports) {}
 
-  // Claims the stream, and if it is given one, appends to it and ends it.
+  // Claims the stream and, if granted, appends to it and ends it.
   void own(unsigned stream);
   // Reads it a few times.
   void follow(unsigned stream);
-  // The process was killed: nothing that its coroutines do counts.
+  // The process was killed: its coroutines have no further effect.
   void cut_off() { cut_off_ = true; }
 
  private:
@@ -40,20 +40,20 @@ class Streams {
     unsigned stream = 0;
     Nonce nonce{};
     ClaimTerms terms{};
-    Duration slow{};  // pauses that outlast a lease
-    Op op{};          // the last that was asked for
+    Duration slow{};  // pauses that are longer than a lease
+    Op op{};          // the last one requested
   };
 
   Work& begin(unsigned stream);
   Task<void> run_owner(Work& work);
   Task<OpStatus> append(Work& work, std::uint32_t chunk);
-  // `chunks`: as many as it knows of.
+  // `chunks` is the number that it knows of.
   Task<void> end(Work& work, unsigned execution, std::uint32_t chunks);
   Task<void> run_reader(Work& work);
   Task<void> ask(Work& work, Op op);
 
   Ports ports_;
-  std::list<Work> works_;  // until the process ends: a request is told apart by where it is
+  std::list<Work> works_;  // kept until the process ends, because requests are distinguished by their address
   bool cut_off_ = false;
 };
 

@@ -52,7 +52,7 @@ void Network::deliver_later(std::shared_ptr<End> to, std::function<void(End&)> w
 
 std::size_t Network::room(const End& from) const {
   const auto to = from.other.lock();
-  if (!to || to->closed || to->broken) return weather_.capacity;  // taken, and answered with a reset
+  if (!to || to->closed || to->broken) return weather_.capacity;  // accepted, and answered with a reset
   const std::size_t held = to->coming + to->inbox.size();
   return held < weather_.capacity ? weather_.capacity - held : 0;
 }
@@ -78,7 +78,7 @@ void Network::arrive(End& to, const std::string& bytes) {
   to.coming -= bytes.size();
   if (to.broken || to.ended) return;
   const auto from = to.other.lock();
-  // Nobody is there to read it.
+  // The end is closed, so no one reads it.
   if (to.closed) {
     if (from && !from->closed) deliver_later(from, [this](End& end) { arrive_reset(end); });
     return;
@@ -92,7 +92,7 @@ void Network::arrive(End& to, const std::string& bytes) {
   if (!breaks) return;
   to.breaks_after = 0;
   if (to.breaks_clean) {
-    // What comes between has closed this direction in order, and takes nothing more from the sender.
+    // A proxy in between has closed this direction in order, and accepts nothing more from the sender.
     to.ended = to.cut = true;
     notify(to);
     if (from) arrive_reset(*from);

@@ -1,5 +1,6 @@
 // Connections in virtual time, and their two ends. Bytes arrive split, late or never; a connection can be reset or cut
-// anywhere. A Peer is an end outside of our processes: a client or a backend. sim_net.hpp has the view of a process.
+// anywhere. A Peer is an end outside the simulated processes: a client or a backend. sim_net.hpp has the view of a
+// process.
 #pragma once
 
 #include <cstddef>
@@ -17,44 +18,44 @@
 
 namespace once::sim {
 
-// How connections behave. Chances are percent.
+// The behaviour of connections. Chances are percentages.
 struct Weather {
-  Duration delay{};                              // of bytes on their way, at most
-  unsigned splits = 0;                           // what is sent together arrives in parts
-  std::size_t capacity = std::size_t{1} << 20U;  // bytes on their way or unread, in one direction
-  unsigned cuts = 0;                             // connections that break by themselves …
-  std::size_t cut_within = 2000;                 // … before so many bytes have passed
-  unsigned refuses = 0;                          // connects
-  unsigned stalls = 0;                           // connects that never end
-  unsigned few_events = 0;                       // turns that hear of one event only, whatever is ready
+  Duration delay{};                              // of bytes in flight, at most
+  unsigned splits = 0;                           // bytes that are sent together arrive in parts
+  std::size_t capacity = std::size_t{1} << 20U;  // of bytes in flight or unread, in one direction
+  unsigned cuts = 0;                             // connections that break …
+  std::size_t cut_within = 2000;                 // … before this many bytes have passed
+  unsigned refuses = 0;                          // of connects
+  unsigned stalls = 0;                           // connects that never complete
+  unsigned few_events = 0;                       // rounds that report only one event, whatever is ready
 };
 
 class Network;
 class SimNet;
 class Peer;
 
-// One end of a connection. The network keeps it until it is closed and nothing is on its way to it.
+// One end of a connection. The network keeps it until it is closed and nothing is in flight to it.
 struct End {
-  std::uint64_t link = 0;  // both ends of a connection have the same number
-  SimNet* host = nullptr;  // whose descriptor it is …
+  std::uint64_t link = 0;  // the number of the connection, shared by both ends
+  SimNet* host = nullptr;  // the owner of the descriptor …
   int fd = -1;
-  Peer* peer = nullptr;  // … or that of a client or backend
+  Peer* peer = nullptr;  // … or the client or backend
   std::weak_ptr<End> other;
-  std::string inbox;       // arrived, unread
-  std::size_t coming = 0;  // bytes on their way here
+  std::string inbox;       // arrived and unread
+  std::size_t coming = 0;  // bytes in flight to this end
   Time last_arrival{};
   int error = 0;
   bool connected = false;
-  bool stalled = false;  // a connect that never ends
+  bool stalled = false;  // a connect that never completes
   bool ended = false;    // the other end sends no more
   bool broken = false;   // reset
   bool shut = false;     // this end sends no more
   bool closed = false;
   bool resets = false;           // when it is closed
-  bool wants_room = false;       // a write found none
-  std::size_t breaks_after = 0;  // so many bytes more towards this end; 0: it holds
+  bool wants_room = false;       // a write found no space
+  std::size_t breaks_after = 0;  // after this many more bytes to this end; 0: never
   bool breaks_clean = false;     // as if the sender had closed
-  bool cut = false;              // it did
+  bool cut = false;              // it was broken like that
 };
 
 // A scripted client or backend.
@@ -65,22 +66,22 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
   ~Peer();
 
-  // Set by the owner before anything can happen. May destroy the peer, as the last thing they do.
+  // Set by the owner before anything can happen. May destroy the peer as their last action.
   std::function<void(std::string_view)> on_bytes;
   std::function<void()> on_end;    // the other side sends no more
-  std::function<void()> on_reset;  // or is gone
+  std::function<void()> on_reset;  // the other side is gone
 
-  // Goes out as far as there is room, the rest later.
+  // Sends as much as there is space for, the rest later.
   void send(std::string_view bytes);
-  // Sends no more, after what is waiting to go out.
+  // Sends the queued bytes, then no more.
   void end();
   void close();
   void reset();
-  // Bytes stay where they are until it reads again: the other side cannot send more than the connection holds.
+  // Stops or resumes reading: the other side can send only as much as the connection holds.
   void set_reading(bool reading);
   bool open() const { return !end_->closed && !end_->broken; }
   std::uint64_t link() const { return end_->link; }
-  // The end that it was told of is not the other side's: somebody in between has closed.
+  // The end was caused by a proxy in between, not by the other side.
   bool cut_off() const { return end_->cut; }
 
  private:
@@ -107,23 +108,23 @@ class Network {
 
   static http::Endpoint address(std::string_view ip, std::uint16_t port);
 
-  // Whoever connects to this address from now on is handed over here; null: refused again.
+  // Connections to this address are passed to `accepted` from now on; null: refused again.
   void serve(const http::Endpoint& at, std::function<void(std::unique_ptr<Peer>)> accepted);
-  // A client, connecting; what it sends waits until it is connected. Null: nobody listens there.
+  // A connecting client; its bytes wait until it is connected. Null: the connection was refused.
   std::unique_ptr<Peer> connect(const http::Endpoint& to, const http::Endpoint& from);
 
-  // Both ends, the first one for whoever connects.
+  // Both ends; the first one is the client's.
   std::pair<std::shared_ptr<End>, std::shared_ptr<End>> pair();
 
-  // Of an end. As much as there is room for is taken.
+  // Sends as many bytes as there is space for.
   std::size_t send(End& from, std::string_view bytes);
   std::size_t room(const End& from) const;
   void shut(End& from);
   void close(End& from);
-  // Both ends at once, as somebody in between does it.
+  // Breaks both ends at once, as a proxy in between would.
   void break_off(End& from);
   void notify(End& end);
-  // Bytes were read: there may be room again.
+  // Bytes were read: there may be space again.
   void read_from(End& reader);
 
  private:

@@ -38,7 +38,7 @@ void ProcessExecutor::post(Work& work) {
   }
 }
 
-// A process that stands still does what is due when it goes on.
+// A paused process does what is due when it resumes.
 void ProcessExecutor::wake_after(Duration delay, std::function<void()> event) {
   world_.after(delay, [this, event = std::move(event)] {
     if (!over_ && paused()) return wake_after(paused_until_ - world_.now(), event);

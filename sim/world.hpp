@@ -15,7 +15,7 @@
 
 namespace once::sim {
 
-// What happened, in order. Kept only on request, because it is long. The hash always covers all of it.
+// The events, in order. Kept only on request, because they are many. The hash always covers all of them.
 class Trace {
  public:
   explicit Trace(bool kept) : kept_(kept) {}
@@ -42,7 +42,7 @@ class World {
   void note(const std::string& line) { trace.add(now_, line); }
 
   void after(Duration delay, std::function<void()> event);
-  // Until nothing is left, or that time has come.
+  // Runs until nothing is left, or until that time.
   void run_until(Time end);
 
  private:
@@ -51,8 +51,8 @@ class World {
   std::map<std::pair<Time, std::uint64_t>, std::function<void()>> events_;
 };
 
-// The event loop of one process. When the process dies, its waiting coroutines are run to their end at once, without
-// the rest of the world: an unfinished coroutine would never be freed.
+// The event loop of one process. When the process dies, its waiting coroutines run to their end at once, without the
+// rest of the simulation: an unfinished coroutine would never be freed.
 class ProcessExecutor final : public Executor {
  public:
   explicit ProcessExecutor(World& world) : world_(world) {}
@@ -65,7 +65,7 @@ class ProcessExecutor final : public Executor {
   void pause(Duration length) { paused_until_ = std::max(paused_until_, world_.now() + length); }
   bool paused() const { return world_.now() < paused_until_; }
 
-  // Everything that is ready and every timer, whenever due, until there is nothing left.
+  // Runs everything that is ready and every timer, whenever due, until nothing is left.
   void run_out();
 
  private:

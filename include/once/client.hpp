@@ -2,8 +2,8 @@
 // the same bytes, so a server that supports the key (Once, or an API with its own idempotency keys) does the work once,
 // even if requests or responses are lost. docs/guides/client.md lists what is retried, and why.
 //
-// send() collects the response; stream() gives it out as it comes and continues it on another connection if its own
-// breaks. Do not use them with a server that ignores the key: there a retry may do the work twice.
+// send() collects the response; stream() passes it on as it arrives, and continues on another connection if the first
+// one breaks. Do not use them with a server that ignores the key: there a retry may do the work twice.
 //
 //   once::Client client;
 //   const auto result = client.send({.url = "https://api.example/payments", .body = R"({"amount": 4200})"});
@@ -28,27 +28,27 @@ struct Header {
   std::string value;
 };
 
-// What the operation asks for. It is the same on every try.
+// The request of the operation. It is the same on every try.
 struct Request {
   std::string method = "POST";
   std::string url;              // http: or https:
-  std::vector<Header> headers;  // as they are; without Content-Type none is sent
+  std::vector<Header> headers;  // sent as given; without a Content-Type field none is sent
   std::string body;
-  std::string key;  // empty: a new one is made, or found in the key file
+  std::string key;  // empty: a new key is made, or read from the key file
 };
 
 enum class KeyForm : std::uint8_t {
-  uuid_v4,  // says nothing
-  uuid_v7,  // begins with the time, so that a server's index stays small
+  uuid_v4,  // random; reveals nothing
+  uuid_v7,  // begins with the time, which keeps a server's index compact
 };
 
 enum class KeyFileEnd : std::uint8_t {
-  keep,    // marked done after a final answer: sending again gets the recorded answer again
-  remove,  // gone after a final answer: sending again is a new operation
+  keep,    // marked done after a final answer: sending again returns the recorded answer
+  remove,  // deleted after a final answer: sending again is a new operation
 };
 
-// A 500 is an answer: the server failed, and may fail again having done half of the work. Servers that record it as a
-// failure, as Once does, execute again on a retry.
+// Whether to retry after a 500. A 500 is an answer: the server failed, perhaps after half of the work, and may fail
+// again. Servers that record it as a failure, as Once does, execute again on a retry.
 enum class RetryServerErrors : std::uint8_t { no, yes };
 
 struct Options {
@@ -57,30 +57,30 @@ struct Options {
   std::string key_header = "Idempotency-Key";
   KeyForm key_form = KeyForm::uuid_v4;
 
-  // If set, the key is on disk before the first byte is sent, and a process that is started again goes on with it.
+  // If set, the key is on disk before the first byte is sent, and a restarted process continues with it.
   std::string key_file;
   KeyFileEnd key_file_end = KeyFileEnd::keep;
-  // A server forgets keys (Once after 24 h), and then a retry is a second execution. A key file older than this is not
-  // used. Zero: however old.
+  // The age limit of a key file: servers forget keys (Once after 24 h), and then a retry is a second execution. Zero:
+  // no limit.
   Duration key_file_lifetime = std::chrono::hours(23);
 
   unsigned max_retries = 8;                         // after the first try
   Duration deadline = std::chrono::minutes(2);      // for all tries and the waits between them
-  Duration try_timeout = std::chrono::seconds(30);  // for one try, connecting included
+  Duration try_timeout = std::chrono::seconds(30);  // for one try, including connecting
   Duration connect_timeout = std::chrono::seconds(10);
   // Full jitter: the wait after try n is random between zero and min(longest_backoff, first_backoff * 2^(n-1)). A
-  // Retry-After comes before it: the wait is never shorter than the server asked for.
+  // Retry-After is always respected: the wait is never shorter than the server asked for.
   Duration first_backoff = std::chrono::milliseconds(200);
   Duration longest_backoff = std::chrono::seconds(20);
   RetryServerErrors server_errors = RetryServerErrors::no;
 
   std::size_t max_answer_body = std::size_t{16} << 20;
-  std::size_t max_answer_headers = std::size_t{64} << 10;  // all of them together, bytes
+  std::size_t max_answer_headers = std::size_t{64} << 10;  // total size in bytes
 
   // PEM certificates to trust instead of the system's. Verification cannot be switched off.
   std::string ca_file;
-  // PEM files with which the client proves who it is, if the server asks: the certificate, with those that signed it
-  // after it, and its private key. Read on every try, so that a renewed certificate is used from then on.
+  // PEM files that authenticate the client, if the server asks: the certificate, followed by its issuers, and its
+  // private key. Read on every try, so that a renewed certificate is used from then on.
   std::string client_certificate;
   std::string client_certificate_key;
   std::string client_certificate_passphrase;  // of an encrypted key
@@ -93,45 +93,45 @@ enum class Happened : std::uint8_t {
   not_resolved,
   not_connected,
   not_trusted,          // the server's certificate was not accepted, or the client's own cannot be used
-  lost_before_sending,  // the connection was made and lost again, a TLS handshake that broke off included
-  // The request was sent, at least in part, and no whole answer came.
+  lost_before_sending,  // the connection was lost before the request was sent, also during the TLS handshake
+  // The request was sent, at least in part, but no whole answer arrived.
   timed_out,
   lost_after_sending,
   not_http,
   answer_too_large,
-  broken_off,     // a part that was recorded, with Idempotency-Status: unknown: the execution has ended early
-  new_attempt,    // of a stream: another execution, whose bytes do not continue those that were given
-  not_protected,  // of a stream: it was cut off, and did not say that its key was honoured
+  broken_off,     // a recorded part with Idempotency-Status: unknown: the execution was interrupted
+  new_attempt,    // in a stream: another execution, whose bytes do not continue the earlier ones
+  not_protected,  // in a stream: interrupted, and the response did not say that the key was honoured
   // An answer came.
   success,            // 2xx
   redirect,           // 3xx: never followed
   request_timeout,    // 408
-  in_flight,          // 409 that says so: another try with this key is being executed
+  in_flight,          // a 409 that means that another try with this key is executing
   unknown_for_now,    // 409 outcome-unknown with Retry-After
-  unknown_held,       // 409 outcome-unknown without: someone has to look
+  unknown_held,       // 409 outcome-unknown without Retry-After: an operator must resolve it
   conflict,           // any other 409
   mismatch,           // 422
   too_early,          // 425
   too_many_requests,  // 429
   client_error,       // any other 4xx
-  server_error,       // 500, and 5xx without a row of their own
+  server_error,       // 500, and other 5xx without their own row
   not_implemented,    // 501, 505
   bad_gateway,        // 502
   unavailable,        // 503
   gateway_timeout,    // 504
-  outcome_unknown,    // 502, 503, 504 that say so: the request went on to the backend
+  outcome_unknown,    // 502, 503 or 504 with code outcome-unknown: the request was sent to the backend
   said_not_to_retry,  // 5xx whose problem document says "retryable": false
   // The caller asked to stop.
   cancelled,
 };
 
-// "lost-after-sending" and so on: for people and logs.
+// "lost-after-sending" and so on, for messages and logs.
 std::string_view name(Happened happened);
 
 enum class Replayed : std::uint8_t {
-  unsaid,  // the server says nothing about it
+  unsaid,  // the server does not say
   no,      // executed by this try
-  yes,     // executed before, by an earlier try or by somebody with the same key
+  yes,     // executed before, by an earlier try or another client with the same key
 };
 
 struct Answer {
@@ -140,102 +140,102 @@ struct Answer {
   std::string body;
   Replayed replayed = Replayed::unsaid;
 
-  // The first header of that name, compared without case; empty if there is none.
+  // The value of the first header of that name, ignoring case; empty if there is none.
   std::string_view header(std::string_view name) const;
 };
 
-// Why send() came back.
+// Why send() returned.
 enum class StopReason : std::uint8_t {
   answered,       // `answer` is final
   not_retried,    // no answer, and another try would end the same way: see `happened`
   retries_spent,  // gave up: max_retries
-  deadline,       // gave up: the deadline, or the server asked to wait for longer than it
+  deadline,       // gave up: the deadline, or the server asked to wait beyond it
   cancelled,      // gave up: the caller asked to stop
-  bad_request,    // nothing was sent: the request or the options make no sense
+  bad_request,    // nothing was sent: the request or the options are invalid
   key_file,       // nothing was sent: the key file cannot be used
 };
 
 // What is known about the work.
 enum class Work : std::uint8_t {
-  not_sent,  // no byte of it left this process, on any try
-  unknown,   // perhaps done. Try again later with the same key; a new key may do it twice
-  answered,  // the answer says
+  not_sent,  // no byte of it was sent by any try
+  unknown,   // perhaps done. Retry later with the same key; a new key may do it twice
+  answered,  // see the answer
 };
 
 struct Result {
   StopReason stop_reason = StopReason::bad_request;
   Work work = Work::not_sent;
-  Happened happened = Happened::not_connected;  // the last try
+  Happened happened = Happened::not_connected;  // of the last try
   unsigned tries = 0;
   std::string key;               // keep it if `work` is unknown
-  std::optional<Answer> answer;  // of the last try, also when giving up; if too large, without its body
+  std::optional<Answer> answer;  // of the last try, also when giving up; without its body if that is too large
   std::string detail;            // for people
 };
 
-// Whether a response says Idempotency-Stopped: true. It ends early because its caller asked for that.
+// Whether the response has Idempotency-Stopped: true, because its caller stopped it early.
 enum class Stopped : std::uint8_t { no, yes };
 
 enum class Reading : std::uint8_t { go_on, leave };
 
-// What stream() gives to its caller, on the thread that called it.
+// Receives a stream, on the thread that called stream().
 struct Reader {
-  // The head of the 2xx, once, with an empty body. Later responses only continue its body.
+  // Called once with the head of the 2xx, without a body. Later responses only continue its body.
   std::function<void(const Answer& head)> on_head;
-  // Every byte of the body, once and in order. `leave` ends the call as a stop request does.
+  // Called with every byte of the body, once and in order. Returning `leave` ends the call like a stop request.
   std::function<Reading(std::string_view bytes)> on_bytes;
 };
 
 // How a stream ended. Continue with the same key, never with a new one.
 enum class StreamEnd : std::uint8_t {
-  whole,            // cleanly: all of it was given
-  not_begun,        // there was no 2xx: `result` is as that of send()
-  outcome_unknown,  // the execution broke off at the backend or the gateway, and may have taken effect
-  new_attempt,      // it was executed again: discard what was given, and read the new response with the same key
+  whole,            // complete: all of it was received
+  not_begun,        // there was no 2xx: see `result`, as for send()
+  outcome_unknown,  // the execution was interrupted at the backend or the gateway, and may have taken effect
+  new_attempt,      // it was executed again: discard what was received, and read the new response with the same key
   refused,          // a retry got another status: see the answer
   not_protected,    // the response did not say that its key was honoured, so it was not retried
   gave_up,          // no connection before the deadline, or retries_spent
-  left,             // the caller asked to stop. The server goes on
+  left,             // the caller asked to stop; the server continues
 };
 
-// "outcome-unknown" and so on: for people and logs.
+// "outcome-unknown" and so on, for messages and logs.
 std::string_view name(StreamEnd end);
 
 struct StreamResult {
   StreamEnd end = StreamEnd::not_begun;
   Stopped stopped = Stopped::no;
-  std::uint64_t received = 0;  // where the next byte would be, from the beginning of the body
-  unsigned attempt = 0;        // which execution it was; 0: unsaid
-  // As that of send(), of the last try. If that was a 2xx, its answer has no body.
+  std::uint64_t received = 0;  // the offset of the next byte in the body
+  unsigned attempt = 0;        // the number of the execution; 0: unknown
+  // The result of the last try, as for send(). If that was a 2xx, its answer has no body.
   Result result;
 };
 
 struct StopResult {
-  // `yes`: the response ends here, and retries get what there is of it. `no` with a 2xx in `result`: it had ended
-  // before. Otherwise `result` says what is in the way.
+  // `yes`: the response ends here, and retries get the recorded part. `no` with a 2xx in `result`: it had already
+  // ended. Otherwise `result` has the reason.
   Stopped stopped = Stopped::no;
   Result result;
 };
 
-// Told after each try, on the thread that sends.
+// Reported after each try, on the thread that sends.
 struct TryReport {
   unsigned number = 0;  // 1 is the first
   Happened happened = Happened::not_connected;
-  int status = 0;  // 0 without an answer
+  int status = 0;  // 0: no answer
   std::string_view detail;
-  std::optional<Options::Duration> next_after;  // nothing: this was the last try
+  std::optional<Options::Duration> next_after;  // nullopt: this was the last try
 };
 
 enum class KeyOrigin : std::uint8_t { made, given, resumed };
 
 struct Watcher {
-  // The key, before the first byte is sent.
+  // Called with the key before the first byte is sent.
   std::function<void(std::string_view key, KeyOrigin origin)> on_key;
   std::function<void(const TryReport& report)> on_try;
 };
 
-// Safe to share: any number of threads may call it at once. Each call blocks its thread until it ends, uses one
-// connection per try and keeps none. What happens on the network or with the key file never throws; running out of
-// memory does, and so does what a Watcher or a Reader throws.
+// Thread-safe: any number of threads may call it at once. Each call blocks its thread until it ends, and uses one new
+// connection per try. Failures of the network or the key file never throw; running out of memory does, and exceptions
+// of a Watcher or a Reader pass through.
 class Client {
  public:
   explicit Client(Options options = {});
@@ -243,18 +243,19 @@ class Client {
   Client(Client&& other) noexcept;
   Client& operator=(Client&& other) noexcept;
 
-  // A stop request ends the wait or the try at once, with StopReason::cancelled.
+  // A stop request ends the wait or the current try at once, with StopReason::cancelled.
   Result send(const Request& request, const Watcher& watcher = {}, std::stop_token stop = {}) const;
 
-  // As send(), for a response that may take long: every byte is given out once, as it comes. If the connection breaks,
-  // the same request is sent again for the rest; two executions are never mixed. try_timeout is the longest silence of
-  // a connection. max_retries and deadline count anew whenever something has come, and the whole has no limit.
+  // Like send(), for a response that may take long: every byte is passed on once, as it arrives. If the connection
+  // breaks, the same request is sent again for the rest; two executions are never mixed. try_timeout is the longest
+  // silence of a connection. max_retries and deadline start over whenever bytes have arrived, and the total time is
+  // unlimited.
   StreamResult stream(const Request& request, const Reader& reader, const Watcher& watcher = {},
                       std::stop_token stop = {}) const;
 
   // Ends the execution of a request that streams, as the caller that sent it: same method, URL, key and headers; its
-  // body is not needed. Without a key, that of the key file, which must exist; it is not changed. Only for requests
-  // that went through Once: another server sees a DELETE of that URL.
+  // body is not needed. Without a key, uses that of the key file, which must exist and is not changed. Only for
+  // requests that went through Once: another server sees a DELETE of that URL.
   StopResult stop(const Request& request, const Watcher& watcher = {}, std::stop_token stop = {}) const;
 
  private:

@@ -21,34 +21,34 @@ namespace once::fake {
 
 using Time = std::chrono::sys_time<guard::Duration>;
 
-// What a guard asks of its store.
+// The steps of a guard at its store.
 enum class Step : std::uint8_t { claim, renew, finish, release, look };
 
 enum class Fault : std::uint8_t {
-  refused,      // it is not done
-  answer_lost,  // it is done, and nobody is told
-  full,         // it is not done: there is no room
+  refused,      // the step is not done
+  answer_lost,  // the step is done, but the guard gets no answer
+  full,         // the step is not done, for lack of space
 };
 
-// Safe to share. Guards and claims may outlive it.
+// Thread-safe. Guards and claims may outlive it.
 class World {
  public:
   World();
 
-  // Each is as a process of its own; all have the same store. Of the options the store and the clock are the world's,
-  // and without a secret they have a common one.
+  // Each guard acts as a separate process; all share the store. The options for store and clock are ignored, and
+  // without a secret they use a common one.
   Guard open(guard::Options options = {});
 
   Time now() const;
-  // Leases, takeover_after and expiry go by it. Request::wait waits in real time all the same.
+  // Advances the clock of leases, takeover_after and expiry. Request::wait still waits in real time.
   void advance(guard::Duration by);
 
-  // The next `times` steps of this kind, of all guards together. A guard asks again for a while if it is not done.
+  // Makes the next `times` steps of this kind fail, of all guards together. A guard retries for a while.
   void fail(Step step, Fault fault, unsigned times = 1);
-  // Every step, until further notice.
+  // Makes every step fail, until come_back().
   void go_down();
   void come_back();
-  // Called before every step of any guard, on its thread: a test sees how far a call has come.
+  // Called before every step of any guard, on its thread, so a test can see how far a call has come.
   void on_step(std::function<void(Step)> watch);
 
  private:

@@ -9,7 +9,7 @@
 //   if (begun.reply) return send(*begun.reply);           // replay, conflict, mismatch, problem
 //   if (!begun.claim) return send(handle(request));       // no key: not protected
 //   Response made = handle(request, *begun.claim);        // attempt, fence, and the token that once_finish takes
-//   return send(gate->finish(*begun.claim, made));        // recorded first, then told
+//   return send(gate->finish(*begun.claim, made));        // recorded first, then sent
 #pragma once
 
 #include <chrono>
@@ -37,39 +37,40 @@ enum class Logging : std::uint8_t { standard_error, off };
 
 struct Options {
   std::string config_file = {};  // the gateway's file; empty: the built-in settings
-  std::string config_text = {};  // or its text, instead of a file
-  // Over those of the file, as with `once serve --set`: {"store", "postgres://…"}, {"defaults.ttl", "48h"}.
+  std::string config_text = {};  // or the file's text
+  // Override those of the file, as with `once serve --set`: {"store", "postgres://…"}, {"defaults.ttl", "48h"}.
   std::vector<Field> settings = {};
   Logging logging = Logging::standard_error;
-  // Gets the log instead: one JSON object a line, without its newline, on a thread of the gate's. Must not block. What
-  // it throws is dropped.
+  // Receives the log instead: one JSON object per line, without newline, on a thread of the gate. Must not block.
+  // Exceptions are ignored.
   std::function<void(std::string_view line)> log = {};
 };
 
-// Why a gate could not be opened. For people; never holds a secret or a password.
+// Why a gate could not be opened. Never contains a secret or a password.
 struct OpenError {
   enum class Kind : std::uint8_t { settings, store, system };
   Kind kind = Kind::settings;
   std::string detail;
 };
 
-// What became of fields that a client sent twice.
+// How the server represents fields that a client sent twice.
 enum class RepeatedFields : std::uint8_t {
-  kept,    // they are there twice
-  joined,  // the server has made one of them, with commas: CGI, WSGI, fetch
+  kept,    // as separate fields
+  joined,  // joined into one field with commas: CGI, WSGI, fetch
 };
 
 struct Request {
   std::string method;
-  std::string target;         // as the client sent it, undecoded, with its query
-  std::vector<Field> fields;  // as they came, Host among them
+  std::string target;         // as the client sent it, not decoded, with its query
+  std::vector<Field> fields;  // as received, including Host
   std::string body = {};
   std::string peer = {};         // numeric address of the client; empty: a Unix socket
   std::string scheme = "http";   // or "https"
-  std::string caller = {};       // who asks, as your program has verified it; empty: as the route's `caller` says
+  std::string caller = {};       // the caller as your program has verified it; empty: as in the route's `caller`
   std::string tls_subject = {};  // of a verified client certificate
   std::string tls_issuer = {};
-  // If joined, a comma in the key or in a header that says who asks counts as two fields, and is refused as two are.
+  // If joined, a comma in the key or in a header that identifies the caller counts as two fields, and is refused like
+  // two.
   RepeatedFields repeated_fields = RepeatedFields::kept;
 };
 
@@ -80,13 +81,13 @@ enum class BodyKept : std::uint8_t {
 
 struct Response {
   int status = 200;
-  std::string reason = {};  // empty: the usual phrase
+  std::string reason = {};  // empty: the standard phrase
   std::vector<Field> fields = {};
   std::string body = {};
   BodyKept body_kept = BodyKept::yes;
 };
 
-// What a reply is: the value of Idempotency-Status.
+// The kind of a reply: the value of Idempotency-Status.
 enum class Ending : std::uint8_t {
   executed,
   replayed,
@@ -94,25 +95,26 @@ enum class Ending : std::uint8_t {
   mismatch,
   unknown,
   bypassed,
-  rejected,  // a problem with the request, or the store: nothing was executed
+  rejected,  // a problem with the request or the store: nothing was executed
   passed,
 };
 
-// What became of the claim that a reply ends.
+// How the claim of a reply ended.
 enum class Settled : std::uint8_t {
-  none,  // there was none
+  none,  // there was no claim
   succeeded,
   failed,
   unknown,
   released,
-  lost,        // another attempt had taken it over: nothing of this one is recorded
-  unrecorded,  // the store did not take it
+  lost,        // another attempt took it over: nothing of this one is recorded
+  unrecorded,  // the store did not accept the outcome
 };
 
 struct Reply {
   int status = 0;
   std::string reason = {};
-  std::vector<Field> fields = {};  // all to send but Connection, Transfer-Encoding and Date, which servers add
+  // all fields to send, without Connection, Transfer-Encoding and Date, which servers add
+  std::vector<Field> fields = {};
   std::string body = {};
   Ending ending = Ending::rejected;
   Settled settled = Settled::none;
@@ -122,8 +124,8 @@ struct Reply {
 
 struct HeldRequest;
 
-// The right to run the handler, kept alive by its gate. Copies are the same claim. When the last one goes without a
-// finish the outcome is unknown, and that is counted. May outlive its gate.
+// The right to run the handler, kept alive by its gate. Copies are the same claim. If the last copy is destroyed
+// without a finish, the outcome is unknown, and that is counted. May outlive its gate.
 class Claim {
  public:
   explicit Claim(std::shared_ptr<HeldRequest> held) : held_(std::move(held)) {}
@@ -133,15 +135,15 @@ class Claim {
   // For once_finish(claim, …) in a transaction of your own: see docs/guides/exactly-once.md. A capability: do not log
   // it.
   const std::string& token() const;
-  const std::string& operation() const;  // its id, in hexadecimal
+  const std::string& operation() const;  // the operation id in hex
   const std::string& request_id() const;
-  // What a backend behind the gateway would get: X-Request-Id, Idempotency-Attempt and so on.
+  // The fields that a backend behind the gateway would get: X-Request-Id, Idempotency-Attempt and so on.
   const std::vector<Field>& fields() const;
-  // record.max_body: a larger response is not kept.
+  // record.max_body: larger responses are not kept.
   std::size_t max_body() const;
   // False: the store is down, and the route runs handlers unprotected then (store_down: bypass).
   bool is_protected() const;
-  // Another attempt may have it by now: what is done from now on is not recorded.
+  // Whether another attempt may have taken over: then later results are not recorded.
   bool lost() const;
 
  private:
@@ -149,7 +151,7 @@ class Claim {
   std::shared_ptr<HeldRequest> held_;
 };
 
-// One of the two, or neither: then the request passes, and its handler's response gets these fields.
+// Has a reply or a claim, or neither: then the request passes, and these fields are added to its handler's response.
 struct Begun {
   std::optional<Reply> reply = std::nullopt;
   std::optional<Claim> claim = std::nullopt;
@@ -162,34 +164,34 @@ enum class Drained : std::uint8_t { all, timed_out };
 
 class Front;
 
-// Safe to share: any number of threads may call it at once. In a forked child the first call opens it anew.
+// Thread-safe: any number of threads may call it at once. In a forked child the first call opens it again.
 class Gate {
  public:
-  // Throws nothing.
+  // Never throws.
   [[nodiscard]] static std::expected<Gate, OpenError> open(const Options& options);
   Gate(Gate&& other) noexcept;
   Gate& operator=(Gate&& other) noexcept;
-  // Claims that are still held lapse. Waits a moment for threads and connections to end.
+  // Held claims lapse. Waits a moment for threads and connections to end.
   ~Gate();
 
-  // Blocks this thread, also while another request with the same key is at work. A stop ends that wait, with a 503:
+  // Blocks this thread, also while another request with the same key is executing. A stop ends that wait with a 503:
   // nothing was executed.
   [[nodiscard]] Begun begin(const Request& request, const std::stop_token& stop = {});
-  // `then` is called once, on a thread of the gate's, where the gate may be destroyed. It must neither block nor throw.
+  // `then` is called once, on a thread of the gate. The gate may be destroyed there. It must neither block nor throw.
   void begin(Request request, std::move_only_function<void(Begun)> then, const std::stop_token& stop = {});
 
-  // Records the outcome, and then gives the reply to send.
+  // Records the outcome, then returns the reply to send.
   [[nodiscard]] Reply finish(const Claim& claim, const Response& response);
   void finish(const Claim& claim, const Response& response, std::move_only_function<void(Reply)> then);
   // The handler ended without a response, and may have done something: the outcome is unknown.
   [[nodiscard]] Reply abandon(const Claim& claim);
-  // Nothing was done: as if never claimed.
+  // Nothing was done: undoes the claim.
   [[nodiscard]] Reply release(const Claim& claim);
 
-  // Nothing new begins: begin() gives a 503. Waits until every claim has ended and is recorded.
+  // Begins nothing new: begin() returns a 503. Waits until every claim has ended and is recorded.
   [[nodiscard]] Drained drain(std::chrono::milliseconds deadline);
 
-  // In Prometheus' text format.
+  // In Prometheus text format.
   std::string metrics() const;
 
  private:

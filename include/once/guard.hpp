@@ -33,26 +33,26 @@
 namespace once::guard {
 
 enum class Environment : std::uint8_t {
-  production,   // no secret: open() fails
-  development,  // no secret: one that everybody knows is used
+  production,   // without a secret open() fails
+  development,  // without a secret a well-known one is used
 };
 
 enum class Logging : std::uint8_t { off, standard_error };
 
-// A call that has ended, for traces and latencies. What was not reached took no time.
+// A call that has ended, for traces and latencies. Phases that were not reached have zero time.
 struct Observed {
   enum class Call : std::uint8_t { run, claim, succeed, fail };
 
   Call call = Call::run;
-  std::string_view tenant;  // of the request; empty when a claim ends
+  std::string_view tenant;  // of the request; empty for the end of a claim
   std::string_view scope;
-  Status status = Status::failed;  // of a claim that was acquired: in progress, without a reason
+  Status status = Status::failed;  // a claim that was acquired: in progress, without a reason
   Reason reason = Reason::none;
   Source source = Source::fresh;
   unsigned attempt = 0;
   std::chrono::steady_clock::time_point began;
-  // One after the other.
-  std::chrono::nanoseconds claiming{};  // the store, and the wait for an owner
+  // The durations of successive phases.
+  std::chrono::nanoseconds claiming{};  // the store, and waiting for an owner
   std::chrono::nanoseconds working{};
   std::chrono::nanoseconds recording{};
 };
@@ -62,30 +62,30 @@ struct Options {
   // belongs to one process, memory is gone with it; the others are shared by everybody who uses the same secret. The
   // tables of PostgreSQL and MySQL are made by `once schema`.
   std::string store = "memory:";
-  // At least 16 unpredictable bytes, the same in every process that shares the store. Operation ids are HMACs under it.
+  // At least 16 unpredictable bytes, equal in all processes that share the store. Operation ids are HMACs with it.
   std::string secret = {};
   Environment environment = Environment::production;
-  // Values are encrypted in the store (AES-256-GCM) with the first one; all of them can decrypt.
+  // Values are encrypted in the store (AES-256-GCM) with the first secret and decrypted with any.
   std::vector<std::string> encryption_secrets = {};
 
-  std::size_t memory_bytes = std::size_t{256} << 20U;  // memory: how much of it
-  std::size_t connections = 4;                         // servers: how many, at most 1024
-  Duration store_timeout = std::chrono::seconds(5);    // servers: of one round trip
-  std::size_t max_value = std::size_t{16} << 20U;      // larger values are not kept, but their work is not done again
+  std::size_t memory_bytes = std::size_t{256} << 20U;  // the size limit of memory:
+  std::size_t connections = 4;                         // to a server; at most 1024
+  Duration store_timeout = std::chrono::seconds(5);    // for one round trip to a server
+  std::size_t max_value = std::size_t{16} << 20U;      // larger values are not kept, but their work is not repeated
   Logging logging = Logging::standard_error;
-  // What time it is, from any thread; without one the system says. Leases, takeover and expiry of memory: and journal:
-  // go by it, servers go by their own. For tests: <once/fake.hpp> has more.
+  // The clock, called from any thread; empty: the system's. It is used for leases, takeover and expiry in memory: and
+  // journal:, while servers use their own. For tests see also <once/fake.hpp>.
   std::function<std::chrono::sys_time<Duration>()> now = {};
-  // Told of every call on its own thread before it returns. What it throws is dropped.
+  // Called for every call on its own thread before it returns. Exceptions are ignored.
   std::function<void(const Observed&)> observe = {};
 };
 
-// Why a guard could not be opened. For people; never holds a secret or a password.
+// Why a guard could not be opened. Never contains a secret or a password.
 struct OpenError {
   std::string detail;
 };
 
-// A part of what is asked for.
+// One input of the work.
 struct Input {
   using Value = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Json>;
 
@@ -105,8 +105,8 @@ struct Input {
   Value value = nullptr;
 };
 
-// What makes two calls the same: names and values in any order, or any JSON. Of JSON the canonical form counts. Only an
-// HMAC of it is stored; even so, give the text of users as hash_text().
+// What makes two calls equal: names and values in any order, or any JSON, compared in canonical form. Only an HMAC of
+// it is stored; even so, pass users' text through hash_text().
 class Inputs {
  public:
   Inputs() = default;
@@ -122,58 +122,58 @@ class Inputs {
   std::variant<std::monostate, std::vector<Input>, Json> content_;
 };
 
-// What happens to work whose owner is gone.
+// What to do with work whose owner has died.
 enum class OnUnknown : std::uint8_t {
-  takeover,  // the next caller does it again once takeover_after has passed since it started
-  retry,     // the next caller does it again at once
-  hold,      // nobody does, until it expires
+  takeover,  // the next caller repeats it once takeover_after has passed since it started
+  retry,     // the next caller repeats it at once
+  hold,      // it is not repeated until it expires
 };
 
 enum class FailureText : std::uint8_t {
-  fixed,      // says that the work threw, and nothing else: what() may hold secrets
+  fixed,      // only says that the work threw, because what() may contain secrets
   exception,  // what() of the exception
 };
 
-// Which members of a JSON value are kept. A name is that of a member, "error.message" the member `message` of a member
-// `error`; array elements are looked into.
+// Which members of a JSON value are stored. "error.message" names the member `message` inside `error`; array elements
+// are searched too.
 struct Sanitise {
-  std::vector<std::string> store_only = {};   // from the top; empty: everything
-  std::vector<std::string> never_store = {};  // wherever they are, also inside of what is in store_only
+  std::vector<std::string> store_only = {};   // from the top level; empty: everything
+  std::vector<std::string> never_store = {};  // at any level, also inside members of store_only
 };
 
 struct Request {
   std::string tenant = "local";
-  std::string scope;     // what kind of work: 1 to 255 bytes
-  std::string key = {};  // which piece of it, 1 to 255 bytes; or:
+  std::string scope;     // the kind of work: 1 to 255 bytes
+  std::string key = {};  // identifies the work, 1 to 255 bytes; or:
   Inputs inputs = {};
-  // Any text that must be the same for the same key, else Reason::mismatch. Only an HMAC of it is stored.
+  // Any text that must be equal for equal keys, else Reason::mismatch. Only an HMAC of it is stored.
   std::string fingerprint = {};
 
-  Duration ttl = std::chrono::hours(24);              // how long the outcome is kept, from its end
-  Duration takeover_after = std::chrono::minutes(5);  // counted from the start of the work
-  // How long an owner that says nothing counts as at work. Owners say something every third of it, by themselves.
+  Duration ttl = std::chrono::hours(24);              // how long the outcome is kept after its end
+  Duration takeover_after = std::chrono::minutes(5);  // since the start of the work
+  // How long an owner counts as running without a sign of life. Owners renew automatically, three times per lease.
   Duration lease = std::chrono::seconds(30);
   OnUnknown on_unknown = OnUnknown::takeover;
-  Duration wait = Duration::zero();  // for an owner at work, before it is Status::in_progress
+  Duration wait = Duration::zero();  // how long to wait for a running owner before Status::in_progress
 
-  // The caller whose work it was gets all of the value, those after it what was stored. Any of these makes the value
-  // JSON; one that is not is not kept.
+  // The caller that did the work gets the whole value, later ones only the stored members. If any is set the value must
+  // be JSON, or it is not kept.
   std::vector<std::string> store_only = {};
   std::vector<std::string> never_store = {};
   FailureText failure_text = FailureText::fixed;
 };
 
-// What the work may know of itself; a work that takes a const Running& is given one.
+// What running work can find out; passed to work that takes a const Running&.
 class Running {
  public:
   unsigned attempt() const { return attempt_; }
   std::uint64_t fence() const { return fence_; }
-  // Somebody else has taken over: whatever is done from now on is not recorded.
+  // Whether another caller has taken over: then later results are not recorded.
   bool lost() const;
-  // The one that run() was given. Work that stops for it throws, or returns an error, and counts as failed.
+  // The token given to run(). Work that stops because of it throws or returns an error, and counts as failed.
   const std::stop_token& stop_token() const { return stop_; }
-  // hex(id).hex(nonce), as in Idempotency-Claim: for once_finish() in a transaction of the work's own. A capability: do
-  // not log it.
+  // hex(id).hex(nonce), as in Idempotency-Claim: for once_finish() in the work's own transaction. A capability: do not
+  // log it.
   std::string handle() const;
 
  private:
@@ -187,12 +187,12 @@ class Running {
 
 namespace detail {
 
-// Work without its type. All of these may throw; they are called where everything is caught.
+// Work without its type. All of these may throw; exceptions are caught around the call.
 struct Work {
   struct Result {
     std::string buffer;
-    std::string_view stored;  // of the buffer, or of what lives as long as the work
-    std::string why;          // it did not succeed
+    std::string_view stored;  // a view of the buffer, or of data that lives as long as the work
+    std::string why;          // why it did not succeed
   };
   void* state;
   bool (*perform)(void* state, const Running& running, Result& result);
@@ -201,7 +201,7 @@ struct Work {
   std::stop_token stop = {};
 };
 
-// Of what a work returns: the value that is kept, and what it may fail with.
+// The types in what the work returns: the value to keep, and the error.
 template <class T>
 struct Returned {
   using Value = T;
@@ -232,7 +232,7 @@ decltype(auto) call(F& work, const Running& running) {
 
 template <class F>
 struct Called {
-  using Result = void;  // it is no work, and a constraint of run() says so
+  using Result = void;  // not valid work; a constraint of run() reports that
 };
 template <IsWork F>
 struct Called<F> {
@@ -299,16 +299,15 @@ struct Typed {
 class Engine;
 struct Held;
 
-// Called once, on a thread of the guard's that serves all of its calls: it must not block, and hands on what takes
-// time. What it throws is dropped.
+// A callback, called once on a thread that serves all calls of the guard: it must not block. Exceptions are ignored.
 template <class T>
 using Then = std::move_only_function<void(T)>;
 
-// Whether a claim is over, as its holder asked.
+// The result of ending a claim.
 enum class EndStatus : std::uint8_t {
   done,          // by this call, or by an earlier one
-  lost,          // somebody else has taken over, or another outcome stands
-  not_recorded,  // the store could not be told: try again, or leave the claim to lapse
+  lost,          // another caller has taken over, or another outcome is recorded
+  not_recorded,  // the store did not answer: try again, or let the claim lapse
   forked,        // this is a forked child, and the claim is its parent's
 };
 
@@ -319,8 +318,8 @@ struct EndResult {
   bool done() const { return status == EndStatus::done; }
 };
 
-// The right to do the work, kept alive by its guard until it is ended or destroyed; destroyed without having been ended
-// it lapses, and the next one may take over. A claim may outlive its guard: what it needs of it lives on.
+// The right to do the work, kept alive by its guard until it is ended or destroyed. If it is destroyed without an end,
+// it lapses, and another caller may take over. A claim may outlive its guard.
 class Claim {
  public:
   Claim(Claim&& other) noexcept;
@@ -334,19 +333,19 @@ class Claim {
   std::uint64_t fence() const;
   bool lost() const;
 
-  // How it ended, if no transaction of yours says so. Each may be repeated; after the first one that is done the claim
-  // is over. succeed() gives what stands: if a transaction had recorded another value, that one.
+  // End the claim, unless your own transaction does. Each may be repeated; after the first that is done, the claim is
+  // over. succeed() returns the recorded value: if a transaction had recorded another one, that.
   Outcome<std::string> succeed(std::string_view value, std::string_view media_type = "application/json");
-  EndResult fail();     // the next caller does the work
-  EndResult release();  // as if never claimed: nothing was done
+  EndResult fail();     // the next caller repeats the work
+  EndResult release();  // undoes the claim: nothing was done
 
-  // The same without holding a thread. The claim is not touched until `then` has been called, and may be destroyed.
+  // Asynchronous forms. Do not use the claim until `then` has been called; it may be destroyed.
   void succeed_async(std::string value, std::string media_type, Then<Outcome<std::string>> then);
   void fail_async(Then<EndResult> then);
   void release_async(Then<EndResult> then);
 
-  // What stands in the store: succeeded, once a transaction of yours that called once_finish() has been committed; in
-  // progress while the claim is yours and nothing is recorded; lost.
+  // The recorded state: succeeded once your transaction that called once_finish() has committed; in progress while the
+  // claim is yours and nothing is recorded; lost.
   Outcome<std::string> recorded();
 
  private:
@@ -356,37 +355,36 @@ class Claim {
 };
 
 struct [[nodiscard]] Claimed {
-  std::optional<Claim> claim;    // it is yours
-  Outcome<std::string> outcome;  // it is not
+  std::optional<Claim> claim;    // set if it is yours
+  Outcome<std::string> outcome;  // set otherwise
 };
 
 // Everything since it was opened. docs/guides/library.md has alerts on them.
 struct Counts {
-  std::uint64_t fresh = 0;   // succeeded, by the call's own work
-  std::uint64_t cached = 0;  // succeeded before
+  std::uint64_t fresh = 0;   // succeeded with this call's work
+  std::uint64_t cached = 0;  // succeeded with an earlier outcome
   std::uint64_t in_progress = 0;
   std::uint64_t failed = 0;  // the work failed
   std::uint64_t lost = 0;
-  std::uint64_t refused = 0;    // every other reason
-  std::uint64_t takeovers = 0;  // attempts after an owner that was gone
-  std::uint64_t retries = 0;    // attempts after one that failed
+  std::uint64_t refused = 0;    // any other reason
+  std::uint64_t takeovers = 0;  // attempts after an owner that had died
+  std::uint64_t retries = 0;    // attempts after a failed one
 };
 
-// Safe to share: any number of threads may call it at once. In a forked child every call of it is Reason::forked, and
-// its end does nothing: open another one there.
+// Thread-safe: any number of threads may call it at once. In a forked child every call returns Reason::forked, and
+// destruction does nothing: open another guard there.
 class Guard {
  public:
-  // Throws nothing.
+  // Never throws.
   [[nodiscard]] static std::expected<Guard, OpenError> open(const Options& options);
   ~Guard();
   Guard(Guard&& other) noexcept;
   Guard& operator=(Guard&& other) noexcept;
 
-  // Does the work unless it was done before, on this thread, and returns when its outcome is recorded. `work` returns a
-  // value that CodecOf can keep, or a std::expected of one. Throws nothing, whatever the work throws. A work that ends
-  // its thread (pthread_exit) leaves an outcome that is unknown.
-  // A stop that is requested before the work begins ends the wait for an owner, with Reason::cancelled; after that it
-  // is the work's: Running::stop_token().
+  // Does the work on this thread unless it was done before, and returns when its outcome is recorded. `work` returns a
+  // value that CodecOf can encode, or a std::expected of one. Never throws, whatever the work throws. If the work ends
+  // its thread (pthread_exit), the outcome is unknown. A stop requested before the work begins ends the wait for an
+  // owner with Reason::cancelled; later the work may check Running::stop_token().
   template <detail::IsWork F, class CodecOf = Codec<detail::ValueOf<F>>>
   detail::OutcomeOf<F> run(const Request& request, F work, std::stop_token stop = {}) {
     using Value = detail::ValueOf<F>;
@@ -413,14 +411,14 @@ class Guard {
     return outcome;
   }
 
-  // The same in two halves, for work that records its outcome in a transaction of its own. A stop ends the wait.
+  // The same in two halves, for work that records its outcome in its own transaction. A stop ends the wait.
   Claimed claim(const Request& request, const std::stop_token& stop = {});
-  // The same without holding a thread, however long the wait. The guard may be destroyed meanwhile.
+  // Asynchronous form, however long the wait. The guard may be destroyed meanwhile.
   void claim_async(Request request, Then<Claimed> then, std::stop_token stop = {});
-  // How it stands, without claiming it. Nothing: there is no such work.
+  // The recorded state, without claiming. nullopt: there is no such work.
   [[nodiscard]] std::optional<Outcome<std::string>> look(const Request& request);
 
-  // Asks the store something that changes nothing: how long the answer took, or why there was none. For health checks.
+  // Sends the store a request that changes nothing; returns the time it took, or the error. For health checks.
   [[nodiscard]] std::expected<std::chrono::nanoseconds, std::string> ping();
 
   Counts counts() const;
@@ -430,14 +428,14 @@ class Guard {
   explicit Guard(std::shared_ptr<Engine> engine);
   void run_work(const Request& request, const detail::Work& work, OutcomeFacts& outcome);
 
-  std::shared_ptr<Engine> engine_;  // claims share it
+  std::shared_ptr<Engine> engine_;  // shared with its claims
 };
 
-// What stands for a user's text in inputs: nobody who sees them can read it, and white space makes no difference.
-// SHA-256 in hex of the text without white space at its ends, and with one blank for each run of it inside.
+// Replaces a user's text in inputs, so that it cannot be read, and so that white space does not matter. SHA-256 in hex
+// of the text, trimmed and with runs of white space replaced by one blank.
 std::string hash_text(std::string_view text);
 
-// What is kept of a JSON value; nothing if it is no valid JSON, or has a name twice in one object.
+// The part of a JSON value that is stored; nullopt if it is invalid JSON, or an object has a duplicate name.
 std::optional<std::string> sanitise(std::string_view json, const Sanitise& what);
 
 }  // namespace once::guard

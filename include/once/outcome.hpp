@@ -19,37 +19,37 @@ namespace once::guard {
 using Duration = std::chrono::milliseconds;
 
 enum class Status : std::uint8_t {
-  succeeded,    // it was done: by this call, or before
-  in_progress,  // somebody is doing it, or was and may not be replaced yet: come back after retry_after
-  failed,       // `reason` says why, and whether it may be called again
+  succeeded,    // done by this call, or before
+  in_progress,  // another owner is running it, or has died and cannot be replaced yet: retry after retry_after
+  failed,       // `reason` says why, and whether to call again
 };
 
-// Why it is not succeeded.
+// Why the status is not succeeded.
 enum class Reason : std::uint8_t {
   none,
   // In progress.
-  at_work,  // its owner is alive
-  gone,     // its owner is gone; takeover_after has not passed
-  // Failed; the next call does the work again.
-  work_failed,  // the work threw, or said that it failed
-  // Failed, and what the work did may count.
-  lost,          // it took too long without a lease and somebody else has taken over: their outcome counts
-  not_recorded,  // the work ended, and the store could not be told; it will count as gone, or be recorded later
+  at_work,  // its owner is running
+  gone,     // its owner has died; takeover_after has not passed
+  // Failed; the next call repeats the work.
+  work_failed,  // the work threw, or returned an error
+  // Failed, but the work may have had its effect.
+  lost,          // another caller took over because the lease was not renewed in time; its outcome counts
+  not_recorded,  // the work ended, but the store did not answer; it may be recorded later, or count as gone
   // Failed; the work was not called.
-  unknown,            // its owner is gone and on_unknown is hold: somebody has to find out
+  unknown,            // its owner has died and on_unknown is hold: an operator must resolve it
   mismatch,           // the key was used with another fingerprint
-  not_kept,           // it succeeded before, and its value was not kept: too large, or not what could be sanitised
-  expired,            // the key has expired, and that is remembered
-  unreadable,         // the recorded value is not one of this type
-  invalid,            // the request makes no sense: see detail
-  store_unavailable,  // nothing is known
+  not_kept,           // it succeeded before, but its value was not kept: too large, or it could not be sanitised
+  expired,            // the key has expired and is remembered
+  unreadable,         // the recorded value cannot be decoded as this type
+  invalid,            // the request is invalid: see detail
+  store_unavailable,  // the state is unknown
   store_full,
-  internal,   // out of memory, for one
+  internal,   // for example out of memory
   forked,     // the guard was opened before a fork(): open one in the child
   cancelled,  // the caller asked to stop before the work began
 };
 
-// "in_progress", "work_failed" and so on: for logs, metrics and answers.
+// "in_progress", "work_failed" and so on, for logs, metrics and responses.
 std::string_view name(Status status);
 std::string_view name(Reason reason);
 
@@ -58,42 +58,42 @@ enum class Source : std::uint8_t {
   cached,  // it was done before
 };
 
-// All of an outcome but its value.
+// An outcome without its value.
 struct OutcomeFacts {
   Status status = Status::failed;
   Reason reason = Reason::none;
   Source source = Source::fresh;
-  unsigned attempt = 0;       // 1 is the first execution
-  std::uint64_t fence = 0;    // grows with every claim, so that others can refuse an older owner
-  int code = 200;             // what once_finish() was given, if the work recorded its own outcome
-  Duration retry_after = {};  // in progress only
-  std::string detail;         // for people; of an exception only if the request asked for it
-  // What the work threw, or what its codec did. For the caller alone: it is never stored.
+  unsigned attempt = 0;       // the number of the execution, from 1
+  std::uint64_t fence = 0;    // grows with every claim, so that a backend can refuse an older owner
+  int code = 200;             // the status given to once_finish(), if the work recorded its own outcome
+  Duration retry_after = {};  // if in progress
+  std::string detail;         // for people; contains an exception's text only if the request asked for it
+  // The exception of the work or its codec. Only for this caller: it is never stored.
   std::exception_ptr exception;
 
   bool succeeded() const { return status == Status::succeeded; }
   bool cached() const { return source == Source::cached; }
-  // One word for whoever is told that there is no value.
+  // One word for why there is no value.
   std::string_view stop_reason() const { return status == Status::in_progress ? name(status) : name(reason); }
 };
 
-// E: what a work that returns a std::expected fails with. A function may return an Outcome<T, E> as an Outcome<T>.
+// E is the error type of work that returns a std::expected. A function may return an Outcome<T, E> as an Outcome<T>.
 template <class T, class E = void>
 struct Outcome;
 
 template <class T>
 struct [[nodiscard]] Outcome<T, void> : OutcomeFacts {
-  // There exactly if succeeded: what the work returned; from the store, what was kept of it.
+  // Set exactly if succeeded: what the work returned or, from the store, the stored part of it.
   std::optional<T> value;
 };
 
 template <class T, class E>
 struct [[nodiscard]] Outcome : Outcome<T, void> {
-  // What the work of this call failed with; never stored.
+  // The error that the work of this call returned; never stored.
   std::optional<E> error;
 };
 
-// A JSON text, which is not checked unless it is sanitised.
+// A JSON text. It is only checked if it is sanitised.
 struct Json {
   std::string text;
 
@@ -114,7 +114,7 @@ struct Json {
 template <class T>
 struct Codec;
 
-// What a codec of T has to have.
+// The requirements for a codec of T.
 template <class C, class T>
 concept CodecFor = requires(const T& value, std::string_view bytes) {
   { C::media_type } -> std::convertible_to<std::string_view>;
@@ -122,7 +122,7 @@ concept CodecFor = requires(const T& value, std::string_view bytes) {
   { C::decode(bytes) } -> std::same_as<std::optional<T>>;
 };
 
-// Work that returns nothing: that it was done is all there is to know.
+// For work that returns nothing: only its success is recorded.
 template <>
 struct Codec<std::monostate> {
   static constexpr std::string_view media_type = "application/octet-stream";

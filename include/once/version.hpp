@@ -1,4 +1,4 @@
-// Which version of Once this is, for the preprocessor: #if ONCE_VERSION_NUMBER >= 100
+// The version of Once for the preprocessor: #if ONCE_VERSION_NUMBER >= 100
 #pragma once
 
 #define ONCE_VERSION_MAJOR 0

@@ -39,7 +39,7 @@ ServiceResponse too_many_tries() {
           .fields = fmt::format("Retry-After: {}\r\n", seconds)};
 }
 
-// Without its port.
+// The host without its port.
 std::string_view name_in(std::string_view host) {
   return host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
 }
@@ -49,7 +49,7 @@ bool names_loopback(std::string_view host) {
   return iequals(name, "localhost") || name == "127.0.0.1" || name == "[::1]";
 }
 
-// Through a proxy with TLS the scheme is another one; a page on the same host and port is still ours.
+// Behind a TLS proxy the scheme differs; a page on the same host and port is still ours.
 bool is_own(std::string_view origin, std::string_view host) {
   for (const std::string_view scheme : {std::string_view("http://"), std::string_view("https://")}) {
     if (origin.starts_with(scheme) && iequals(origin.substr(scheme.size()), host)) return true;
@@ -57,7 +57,7 @@ bool is_own(std::string_view origin, std::string_view host) {
   return false;
 }
 
-// The only one of that name; two are as good as none.
+// The only field of that name; a repeated one counts as none.
 std::optional<std::string_view> single(const RequestHead& head, std::string_view name) {
   std::optional<std::string_view> found;
   for (const http::Field& field : head.fields) {
@@ -96,7 +96,7 @@ void AdminAccess::listens_at(std::string_view address) {
 std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request, What what, Instant now) {
   auto refusal = why_not(request, what, now);
   if (!refusal) return std::nullopt;
-  // A page that is opened finds out so that it must ask for the token.
+  // A page without a token learns by a 401 that it must ask for one: do not log that.
   const bool only_asked = refusal->reason == no_token && !changes(request.head);
   if (!only_asked) tell(request, refusal->reason, now);
   return std::move(refusal->response);
@@ -105,7 +105,7 @@ std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request
 void AdminAccess::tell(const ServiceRequest& request, std::string_view reason, Instant now) {
   const auto left_out = lines_.allow(request.peer, now);
   if (!left_out) return;
-  // What stands behind it is an id, or what somebody took for one.
+  // The rest of the path is an id, or may be a raw key: do not log it.
   constexpr std::string_view keys = "/v1/keys/";
   const std::string_view path = request.head.path.starts_with(keys) ? keys : request.head.path;
   log_.warn("admin refused", {{"peer", request.peer},
@@ -131,7 +131,7 @@ std::optional<AdminAccess::Refusal> AdminAccess::why_not(const ServiceRequest& r
   return without_token(request, now);
 }
 
-// What browsers say of the page that sends a request. A link to the page itself may be anywhere.
+// Checks browsers' fields about the page that sends a request. Links to the dashboard itself may be on any page.
 std::optional<AdminAccess::Refusal> AdminAccess::by_a_page(const RequestHead& head, What what) const {
   for (const http::Field& field : head.fields) {
     const bool foreign = same_name(field.name, "Origin") && !is_own(field.value, head.host);
@@ -168,7 +168,7 @@ std::optional<AdminAccess::Refusal> AdminAccess::refuse_token(std::string_view t
   return Refusal("wrong token", access_refusal(ProblemKind::unauthorized, "The token is not the admin_token."));
 }
 
-// A token is good for as long as the process runs.
+// A token stays valid as long as the process runs.
 std::function<bool(Instant)> AdminAccess::pass(const ServiceRequest& request) const {
   if (!needs_token_ || shows_token(request.head)) return [](Instant) { return true; };
   return [this, session = std::string(session_of(request.head))](Instant now) { return sessions_.known(session, now); };
@@ -186,7 +186,8 @@ std::string_view AdminAccess::session_of(const RequestHead& head) const {
   return {};
 }
 
-// Not Secure: the interface itself speaks plain HTTP. Scripts cannot read it, pages of other sites cannot send it.
+// Not Secure, because the interface itself speaks plain HTTP. Scripts cannot read the cookie, and pages of other sites
+// cannot send it.
 ServiceResponse AdminAccess::cookie(std::string_view id, std::chrono::seconds age) const {
   return {.status = 204,
           .fields = fmt::format("Set-Cookie: {}={}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict\r\n", cookie_name_,

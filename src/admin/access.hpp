@@ -23,44 +23,44 @@
 
 namespace once::admin {
 
-// "127.0.0.1:8081": is it reached from this machine only?
+// Whether an address such as "127.0.0.1:8081" is reachable from this machine only.
 bool is_loopback(std::string_view address);
 
 class AdminAccess {
  public:
-  // An empty token: none is asked for.
+  // An empty token: none is required.
   AdminAccess(std::string_view token, const Log& log);
 
   bool needs_token() const { return needs_token_; }
-  // Where the service really listens: the cookies of gateways on one host differ by their port.
+  // Sets the actual listen address: cookies of gateways on one host are distinguished by port.
   void listens_at(std::string_view address);
 
   enum class What : std::uint8_t {
-    open,  // the page itself: it is the same for everybody and holds no data
+    open,  // the page itself: it is the same for all and contains no data
     data,
   };
-  // Why the request is not answered; nothing if it is.
+  // The refusal, or nullopt if the request is allowed.
   std::optional<http::ServiceResponse> refuse(const http::ServiceRequest& request, What what, Instant now);
 
   // POST /v1/login with {"token": "…"}, POST /v1/logout.
   http::ServiceResponse login(const http::ServiceRequest& request, Instant now);
   http::ServiceResponse logout(const http::ServiceRequest& request);
 
-  // Of a request that was let in: whether it still would be. For answers that go on.
+  // For a request that was allowed: a function that says whether it still would be. Used by responses that stream.
   std::function<bool(Instant)> pass(const http::ServiceRequest& request) const;
 
-  // A line on the log that somebody was refused. Not too many of them.
+  // Logs a refusal, within a rate limit.
   void tell(const http::ServiceRequest& request, std::string_view reason, Instant now);
 
  private:
   struct Refusal {
-    std::string_view reason;  // for the log
+    std::string_view reason;  // why, for the log
     http::ServiceResponse response;
   };
   std::optional<Refusal> why_not(const http::ServiceRequest& request, What what, Instant now);
   std::optional<Refusal> by_a_page(const http::RequestHead& head, What what) const;
   std::optional<Refusal> without_token(const http::ServiceRequest& request, Instant now);
-  // Nothing: it is the right one. Wrong ones are counted; after too many of them none is compared.
+  // nullopt: the token is right. Wrong ones are counted; after too many, tokens are refused without comparison.
   std::optional<Refusal> refuse_token(std::string_view token, std::string_view peer, Instant now);
   bool shows_token(const http::RequestHead& head) const;
   std::string_view session_of(const http::RequestHead& head) const;

@@ -25,8 +25,8 @@ ServiceResponse problem_response(ProblemKind kind, std::string detail) {
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
 }
 
-// Once-Admin tells commands that they reached the admin interface, and not the address for clients. The rest is for
-// browsers: only our own files, no frames, no guessing of types; data is not cached.
+// Once-Admin tells commands that they reached the admin interface and not the listener for clients. The other fields
+// are for browsers: only our own files, no frames, no guessing of types; data is not cached.
 constexpr std::string_view common_fields =
     "Once-Admin: 1\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n"
@@ -39,7 +39,7 @@ constexpr std::string_view asked_for_again = "Cache-Control: no-cache\r\n";
 constexpr Duration readiness_age = std::chrono::seconds(1);
 constexpr Duration readiness_look = std::chrono::milliseconds(5);
 
-// What anybody may send: a login.
+// The largest body without authorisation: a login.
 constexpr std::size_t open_body = 4096;
 
 ServiceResponse json_response(std::string body) {
@@ -56,7 +56,7 @@ ServiceResponse text(int status, std::string body) {
   return {.status = status, .body = std::move(body)};
 }
 
-// co_await: until the reload is done or refused.
+// co_await: resumes when the reload is done or refused.
 struct Reload : ReloadRequest {
   Reload(ReloadPort& the_port, Executor& the_home, ReloadKind the_kind)
       : ReloadRequest(the_home, the_kind), port(the_port) {}
@@ -107,8 +107,7 @@ Result<void> Admin::start(const std::vector<int>& inherited) {
   return {};
 }
 
-// A socket that came with the process may listen elsewhere than the configuration says, and somebody may be waiting in
-// it already.
+// An inherited socket may listen on another address than the configured one, and connections may already wait in it.
 Result<void> Admin::begin_at(std::string_view address) {
   if (!access_.needs_token() && !is_loopback(address)) {
     return std::unexpected(
@@ -122,7 +121,7 @@ Result<void> Admin::begin_at(std::string_view address) {
 void Admin::sample() {
   stats_->sample(monotonic_now());
   readiness_.look(monotonic_now());
-  sources_.log.tell_left_out();
+  sources_.log.report_left_out();
   thread_.loop().arm(sampler_, History::interval);
 }
 
@@ -145,7 +144,7 @@ Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
   co_return with_common_fields(std::move(response), request.head.path);
 }
 
-// Of a request that was admitted.
+// Answers a request that was admitted.
 Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
   if (const PageFile* page = page_file(request.head.path)) {
     static constexpr Route pages{
@@ -222,25 +221,25 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
       .status = refused.status, .content_type = "application/problem+json", .body = to_json(refused)};
 }
 
-// Ready: not draining, and every check of readyz.checks passes. Anybody may ask, so the answer has no details, is
-// shared by everybody who asks within a second, and does not wait for a store that hangs longer than the probe does.
+// Ready: not draining, and every check of readyz.checks passes. Public, so the answer has no details, is cached for a
+// second, and does not wait for a store that hangs longer than the probe.
 Task<ServiceResponse> Admin::readyz(const ServiceRequest& /*request*/) {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
-  // New connections wait in the socket, for the successor or for this process, and that not for long.
+  // During a handover new connections wait in the socket for the successor or for this process, but not for long.
   const Exclusive* const exclusive = sources_.store.store().exclusive();
   if (exclusive != nullptr && exclusive->handed_over()) co_return text(200, "handing over\n");
   const std::string_view wrong = readiness_.wrong(monotonic_now());
-  tell_of_checks(wrong);
+  log_checks(wrong);
   if (!wrong.empty()) co_return text(503, std::string(wrong) + "\n");
   if (!readiness_.asks_store()) co_return text(200, "ready\n");
   store_probe_.ask(monotonic_now(), readiness_age);
   while (store_probe_.undecided(monotonic_now())) co_await sleep_for(thread_.loop(), readiness_look);
-  const StoreProbe::Said said = store_probe_.said(monotonic_now());
-  tell_of_store(said);
-  co_return said == StoreProbe::Said::up ? text(200, "ready\n") : text(503, "store down\n");
+  const StoreProbe::State state = store_probe_.state(monotonic_now());
+  log_store_state(state);
+  co_return state == StoreProbe::State::up ? text(200, "ready\n") : text(503, "store down\n");
 }
 
-void Admin::tell_of_checks(std::string_view wrong) {
+void Admin::log_checks(std::string_view wrong) {
   if (wrong == wrong_) return;
   wrong_ = wrong;
   if (wrong.empty()) {
@@ -250,12 +249,12 @@ void Admin::tell_of_checks(std::string_view wrong) {
   }
 }
 
-void Admin::tell_of_store(StoreProbe::Said said) {
-  const StoreProbe::Said before = std::exchange(told_, said);
-  if (said == before) return;
-  if (said == StoreProbe::Said::up && before == StoreProbe::Said::down)
+void Admin::log_store_state(StoreProbe::State state) {
+  const StoreProbe::State before = std::exchange(reported_, state);
+  if (state == before) return;
+  if (state == StoreProbe::State::up && before == StoreProbe::State::down)
     sources_.log.info("ready again, the store answers", {});
-  if (said != StoreProbe::Said::down) return;
+  if (state != StoreProbe::State::down) return;
   sources_.log.warn("not ready, the store is down", {{"error", store_probe_.error()}});
 }
 

@@ -25,16 +25,16 @@
 namespace once::admin {
 
 struct ReloadAnswer {
-  std::vector<std::string> errors;  // any: nothing was changed
+  std::vector<std::string> errors;  // if not empty, nothing was changed
   std::vector<std::string> warnings;
 };
 
 enum class ReloadKind : std::uint8_t {
   real,
-  dry_run,  // says what would be said, and changes nothing
+  dry_run,  // reports the changes without making them
 };
 
-// Somebody waits for a reload. Posted to `home` when it is answered.
+// A pending reload request. It is posted to `home` when it is answered.
 struct ReloadRequest : Work {
   ReloadRequest(Executor& the_home, ReloadKind the_kind) : home(the_home), kind(the_kind) {}
 
@@ -45,14 +45,14 @@ struct ReloadRequest : Work {
 
 class ReloadPort {
  public:
-  // From any thread. The request lives until it is posted.
+  // Thread-safe. The request lives until it is posted.
   virtual void ask(ReloadRequest& request) = 0;
 
  protected:
   ~ReloadPort() = default;
 };
 
-// What may not be passed and a restart alone can change; 0: there is no such limit.
+// Limits that only a restart can change; 0: no limit.
 struct FixedLimits {
   std::size_t claims_connections = 0;
   std::size_t claims_waiting = 0;
@@ -69,7 +69,7 @@ struct AdminSources {
   FixedLimits limits;
   std::vector<ReadyCheck> ready_checks;
   Time started_at{};       // of the process
-  std::string store_kind;  // as its URL begins
+  std::string store_kind;  // the scheme of its URL
   std::string version;
 };
 
@@ -77,37 +77,38 @@ class Stats;
 
 class Admin final : public http::ServiceHandler {
  public:
-  // `token`: what must be shown for everything but health; empty: nothing, and it listens on loopback only.
+  // `token` is required for everything except health; empty: none is required, and the interface listens on loopback
+  // only.
   Admin(std::string listen, std::string_view token, const AdminSources& sources);
   Admin(const Admin&) = delete;
   Admin& operator=(const Admin&) = delete;
   ~Admin();
 
-  // `inherited`: a socket that listens already.
+  // `inherited`: sockets that already listen.
   Result<void> start(const std::vector<int>& inherited);
   const std::string& address() const { return thread_.address(); }
   int listening() const { return thread_.listening(); }
-  // Another process listens on the same socket: it is left as it is.
+  // Another process listens on the same socket: leave its file.
   void hand_over() { thread_.hand_over(); }
 
   http::Loop& loop() { return thread_.loop(); }
 
-  // readyz answers 503 from now on: load balancers send no more.
+  // From now on readyz answers 503, so that load balancers send no more requests.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
  private:
-  // Takes a sample now and then, on the thread.
+  // Takes samples regularly on the thread.
   struct Sampler : Work, Timer {
     Admin* admin = nullptr;
   };
 
-  // A path, who may ask for it, with which methods, and what answers. The table of them (admin_routes.cpp) also makes
-  // the answers to unknown paths and wrong methods, and GET /v1.
+  // A path, its access rule, its methods and its handler. The table of routes (admin_routes.cpp) also defines the
+  // responses to unknown paths and wrong methods, and GET /v1.
   struct Route {
     enum class Access : std::uint8_t {
-      health,  // anybody, whatever else is wrong with the request
-      open,    // anybody; holds no data
-      data,    // who may use the interface: access.hpp
+      health,  // public, whatever else is wrong with the request
+      open,    // public; contains no data
+      data,    // requires permission: access.hpp
     };
     enum class Methods : std::uint8_t { read, change, both };
     enum class Match : std::uint8_t { exact, below };
@@ -117,13 +118,13 @@ class Admin final : public http::ServiceHandler {
     Access access;
     Methods methods;
     Handler handler;
-    std::string_view answer;  // what it is, for people
+    std::string_view answer;  // a description for people
     Match match = Match::exact;
 
     bool takes(Method method) const;
   };
   static const std::vector<Route>& routes();
-  // Null: there is nothing at this path.
+  // Null: unknown path.
   static const Route* route_of(std::string_view path);
   static http::ServiceResponse unknown_path();
   static http::ServiceResponse wrong_method(const Route& route);
@@ -143,12 +144,12 @@ class Admin final : public http::ServiceHandler {
   Task<http::ServiceResponse> login(const http::ServiceRequest& request);
   Task<http::ServiceResponse> logout(const http::ServiceRequest& request);
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
-  // Before anybody is served.
+  // Checks the address before the first connection is accepted.
   Result<void> begin_at(std::string_view address);
   void sample();
-  // A line on the log when the store stops answering, and when it answers again.
-  void tell_of_store(StoreProbe::Said said);
-  void tell_of_checks(std::string_view wrong);
+  // Logs when the store stops answering, and when it answers again.
+  void log_store_state(StoreProbe::State state);
+  void log_checks(std::string_view wrong);
 
   std::string listen_;
   AdminSources sources_;
@@ -156,8 +157,8 @@ class Admin final : public http::ServiceHandler {
   std::unique_ptr<Stats> stats_;
   StoreProbe store_probe_;
   Readiness readiness_;
-  std::string_view wrong_;  // as it was told last
-  StoreProbe::Said told_ = StoreProbe::Said::nothing;
+  std::string_view wrong_;  // as last logged
+  StoreProbe::State reported_ = StoreProbe::State::unknown;
   Sampler sampler_;
   std::atomic<bool> draining_ = false;
   http::ServiceThread thread_{*this, &sources_.gateway.faults()};

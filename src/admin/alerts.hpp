@@ -18,13 +18,13 @@ inline constexpr double most_failures = 0.10;
 inline constexpr double least_hits = 0.30;
 inline constexpr double near_limit = 0.80;
 inline constexpr std::chrono::minutes alert_window{5};
-inline constexpr std::chrono::minutes unknown_window{15};  // for outcomes that are unknown
-// A rate of fewer says nothing.
+inline constexpr std::chrono::minutes unknown_window{15};  // for unknown outcomes
+// A rate over fewer events is not meaningful.
 inline constexpr std::uint64_t least_executions = 21;
-inline constexpr std::uint64_t least_keyed = 101;  // for hits
+inline constexpr std::uint64_t least_keyed = 101;  // for the hit rate
 
 struct LimitUse {
-  std::string_view name;  // of the setting
+  std::string_view name;  // the setting's name
   std::uint64_t used = 0;
   std::uint64_t limit = 0;
 };
@@ -37,14 +37,14 @@ struct AlertFacts {
   StoreHealth store = StoreHealth::unasked;
   const std::vector<LimitUse>& limits;
   std::uint64_t unknown_outcomes = 0;         // in unknown_window
-  std::optional<std::uint64_t> unknown_keys;  // now; nothing: not counted yet
+  std::optional<std::uint64_t> unknown_keys;  // current number; nullopt: not counted yet
   std::size_t servers_down = 0;
-  std::size_t upstreams_down = 0;  // all servers of it
+  std::size_t upstreams_down = 0;  // upstreams with all servers down
 };
 
 enum class AlertState : std::uint8_t {
-  quiet,  // all is well
-  idle,   // too little happened to say
+  quiet,  // no alert
+  idle,   // too few events to decide
   firing,
 };
 std::string_view name_of(AlertState state);

@@ -18,7 +18,7 @@ namespace once::admin {
 
 namespace {
 
-// People's words may be long; a line is not. Not within a character.
+// Cuts long texts for a log line, not inside a character.
 std::string_view cut(std::string_view words) {
   if (words.size() <= Audit::longest_word) return words;
   std::size_t end = Audit::longest_word;
@@ -43,13 +43,13 @@ std::unexpected<Error> cannot(std::string_view what, int number) {
   return cannot(what, std::string_view(std::strerror(number)));
 }
 
-// A line that was cut off, by a disk that was full or a crash, is not continued by the next one.
+// A line that was cut off by a full disk or a crash must not be continued by the next one.
 bool ends_within_a_line(int file, off_t size) {
   char last = '\n';
   return size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n';
 }
 
-// A file that was just made is found after a power loss only if its folder was written, too.
+// A new file survives a power loss only if its folder is synced too.
 Result<void> keep_name(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   const Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -102,7 +102,7 @@ std::string Audit::line_of(const AuditEntry& entry) const {
 
 Result<void> Audit::append_line(const std::string& path, std::string line) {
   if (path.empty()) return {};
-  // Not blocking: a pipe that took the file's place would wait for a reader.
+  // Non-blocking: if a pipe has replaced the file, opening it would wait for a reader.
   const Descriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   if (file.get() < 0) return cannot("opened", errno);
   struct stat found{};

@@ -23,29 +23,29 @@ struct AuditEntry {
   std::string reason;
   std::string result;  // begun, done, refused, failed, unknown
   std::string from;    // the state before
-  std::string to;      // the state after; none
+  std::string to;      // the state after; empty: none
   std::string peer;
 };
 
 class Audit {
  public:
-  // A file that takes longer than this for a line counts as one that cannot be written.
+  // If writing a line takes longer than this, the file counts as unwritable.
   static constexpr Duration patience = std::chrono::seconds(5);
-  // Of `by` and of `reason`, in bytes, on the log and in the file alike.
+  // The limit of `by` and `reason` in bytes, in the log and the file.
   static constexpr std::size_t longest_word = 1000;
 
   // An empty path: no file.
   Audit(std::string path, const Clock& clock, const Log& log) : path_(std::move(path)), clock_(clock), log_(log) {}
 
-  // At the start: what is there already is a file, and no pipe or device, which could hang.
+  // At the start: checks that an existing path is a regular file, because a pipe or device could hang.
   Result<void> check() const;
-  // Blocks until it is on disk. Opened anew each time, so that it can be moved away at any time.
+  // Blocks until the line is on disk. Opens the file each time, so that it can be moved away at any time.
   Result<void> append(const AuditEntry& entry) const { return append_line(path_, line_of(entry)); }
-  // co_await audit.write(entry, home): the same on a thread of its own.
+  // co_await audit.write(entry, home): the same on a separate thread.
   AuditThread::Run write(const AuditEntry& entry, Executor& home) { return write({&entry, 1}, home); }
-  // All of these lines at once.
+  // Writes all of these lines at once.
   AuditThread::Run write(std::span<const AuditEntry> entries, Executor& home);
-  // Whatever the level of the log is.
+  // Logged at any log level.
   void log(const AuditEntry& entry) const;
 
  private:

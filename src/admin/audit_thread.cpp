@@ -56,7 +56,7 @@ void AuditThread::work(State& state) {
     if (entry->abandoned) continue;
     entry->result = std::move(result);
     entry->ended = true;
-    // While it waits its loop is there.
+    // Its loop exists as long as it waits.
     entry->waiter->home_.post(*entry);
   }
 }
@@ -82,7 +82,7 @@ void AuditThread::Run::told() {
 void AuditThread::Run::late() {
   {
     const std::scoped_lock lock(thread_.state_->mutex);
-    if (entry_->ended) return;  // told() comes
+    if (entry_->ended) return;  // told() follows
     entry_->abandoned = true;
     std::erase(thread_.state_->entries, entry_);
     entry_->result = std::unexpected(

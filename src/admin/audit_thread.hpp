@@ -18,17 +18,17 @@ namespace once::admin {
 
 class AuditThread {
  public:
-  // Owns all that it uses: it may go on when nobody waits for it any more.
+  // A job owns all that it uses: it may continue after its caller stopped waiting.
   using Job = std::function<Result<void>()>;
 
   explicit AuditThread(Duration limit) : limit_(limit) {}
   AuditThread(const AuditThread&) = delete;
   AuditThread& operator=(const AuditThread&) = delete;
-  // Nobody waits. What hangs is left behind.
+  // No caller may be waiting. A hanging thread is left behind.
   ~AuditThread();
 
-  // co_await thread.run(job, home): what the job said, or an error when that takes too long. It may be done after all
-  // then, if it was begun.
+  // co_await thread.run(job, home): the job's result, or an error if it takes too long. A job that had begun may still
+  // complete then.
   class Run;
   Run run(Job job, Executor& home);
 
@@ -54,7 +54,7 @@ class AuditThread {
 
   const Duration limit_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
-  std::thread thread_;  // begins with the first job
+  std::thread thread_;  // started with the first job
 };
 
 class [[nodiscard]] AuditThread::Run final : private Timer {

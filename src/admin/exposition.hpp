@@ -11,17 +11,17 @@ namespace once::admin {
 
 constexpr double nanoseconds_per_second = 1e9;
 
-// As it stands between the quotes of a label: a path may hold anything.
+// Escapes a label value; paths may contain any character.
 std::string label_value(std::string_view text);
 
 class Exposition {
  public:
-  // A family: its help and type, then its samples.
+  // Begins a family: its help and type; its samples follow.
   void family(std::string_view name, std::string_view type, std::string_view help);
-  // `labels` as they stand between the braces, or empty.
+  // `labels` are the text between the braces, or empty.
   void sample(std::string_view labels, std::uint64_t value);
   void sample(std::string_view labels, double value);
-  // A family of one sample.
+  // A family with one sample.
   void single(std::string_view name, std::string_view type, std::string_view help, std::uint64_t value);
   // Buckets, sum and count; values and bounds are divided by `unit` (1e9: nanoseconds as seconds).
   void histogram(std::string_view labels, const HistogramSnapshot& snapshot, double unit);

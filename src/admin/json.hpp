@@ -42,7 +42,7 @@ class Json {
   {
     return raw(fmt::to_string(number));
   }
-  // Six digits are more than anybody reads; what is no number is null.
+  // Six digits are enough for display; NaN and infinity become null.
   Json& value(double number) { return raw(std::isfinite(number) ? fmt::format("{:.6g}", number) : "null"); }
   Json& value(const std::optional<double>& number) { return number ? value(*number) : raw("null"); }
 

@@ -10,20 +10,20 @@ namespace once::admin {
 
 namespace {
 
-// The labels of records that are of a resource: the claim of a conditional write, and the mark that a life has ended.
-// No pattern of a route looks so; scopes of the claims API may begin so.
+// Whether the record belongs to a resource, by its label: the claim of a conditional write, or the marker of a life's
+// end. No route pattern looks like this; scopes of the claims API may.
 bool is_of_a_resource(const KeyInfo& key) {
   const std::string_view route = key.route ? route_in(*key.route) : std::string_view();
   return route == "(resource)" || route == "(life)";
 }
 
-// As long again as it had from its claim on: the route's own time to live, or a little more.
+// The same time again that the key had from its claim on: the route's ttl, or a little more.
 Duration ttl_of(const KeyInfo& key) {
   return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
 }
 
-// Only a request that is running can be stopped. Of a key that succeeded, find_stream() reads whether it was stopped
-// before, and refuses.
+// Only a running request can be stopped. For a succeeded key, find_stream() checks whether it was stopped before, and
+// refuses.
 std::optional<Problem> stop_obstacle(const KeyInfo& key, Time now) {
   if (is_live(key, now) || key.state == State::succeeded) return std::nullopt;
   if (key.state == State::started || key.state == State::unknown) {
@@ -34,7 +34,7 @@ std::optional<Problem> stop_obstacle(const KeyInfo& key, Time now) {
                  fmt::format("Only a response that streams can be stopped; this key is {}.", name_of(key.state)));
 }
 
-// The owner, or the backend in its name, has recorded another outcome.
+// Whether another outcome was recorded, by the owner or the backend in its name.
 bool ended_unstopped(const Op& op) {
   return op.verb == Verb::finish && op.status == OpStatus::done && another_outcome_stands(op) &&
          !gateway::is_stopped(*op.record);
@@ -111,9 +111,9 @@ std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionR
 Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiters, Executor& home) {
   co_await store.run(op, home);
   if (ended_unstopped(op)) op.status = OpStatus::lost;
-  // Also when nobody knows: whoever waits looks again.
+  // Also if the result is unknown: waiters check again.
   waiters.notify(key.id);
-  // Lost is also what it is told whose first answer was lost on the way.
+  // `lost` is also the answer if an earlier try was done and its answer was lost.
   Op lookup{.verb = Verb::lookup, .id = key.id};
   if (op.status != OpStatus::done) co_await store.run(lookup, home);
   co_return effect_of(op, key, lookup);

@@ -17,16 +17,16 @@ namespace once::admin {
 std::string_view name_of(Action action);
 // "released"
 std::string_view done_name(Action action);
-// The state that the key is to have, for the audit log.
+// The state after the action, for the audit log.
 std::string_view state_after(Action action, const ActionRequest& asked);
 
-// Why this cannot be done to such a key; nullopt: it can.
+// Why the action is impossible for such a key; nullopt: it is possible.
 std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now);
 
-// Carries nonce and state of the key that was seen, and views of its labels.
+// The op has nonce and state of the key that was seen, and views of its labels.
 Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked);
 
-// Does it, tells those who wait here, and finds out what became of it.
+// Executes the action, notifies local waiters, and finds out the result.
 Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiters, Executor& home);
 
 }  // namespace once::admin

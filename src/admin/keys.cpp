@@ -25,7 +25,7 @@ std::optional<Action> action_named(std::string_view name) {
   return std::nullopt;
 }
 
-// As it is logged. Whatever else stands in a URL may be a raw key.
+// The id as it is logged. Other texts in a URL may be a raw key and are not logged.
 std::string operation_named(const std::optional<KeyInfo>& key, std::string_view text) {
   if (key) return to_hex(prefix_of(key->id));
   const auto bytes = from_hex(text);
@@ -33,7 +33,7 @@ std::string operation_named(const std::optional<KeyInfo>& key, std::string_view 
   return is_id ? to_hex(std::string_view(*bytes).substr(0, IdPrefix::size)) : "";
 }
 
-// The usual reason is that one of these was not as the client sent it.
+// Usually one of the given values differs from what the client sent.
 std::string no_such_key(const FindRequest& asked) {
   if (!asked.request) return "There is no such key. Tenant and scope are part of a key.";
   return "There is no such key. Host, path and caller are part of a key, and the method if it is in the route's "
@@ -93,7 +93,7 @@ Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& hom
   auto asked = read_list(query_of(request.head), ports_.clock.now());
   if (!asked) co_return refused_key(ProblemKind::parameter_invalid, asked.error());
   if (asked->filter.started_before || asked->filter.started_after) {
-    // Ages are by the clock that the claims were made by: the store's.
+    // Ages use the clock of the claims, which is the store's.
     Op clock{.verb = Verb::lookup};
     co_await ports_.store.run(clock, home);
     if (clock.status == OpStatus::failed) co_return refused_key(ProblemKind::store_unavailable, clock.error);
@@ -237,7 +237,7 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
   if (action == Action::stop) ports_.gateway.stop_stream(key.id);
   const std::string done = fmt::format("\"done\":\"{}\"", done_name(action));
   const Seen after = co_await look_up(key.id, home);
-  // That it is gone is known; what cannot be looked at is not said.
+  // A deleted key is reported as such; if it cannot be read, its state is omitted.
   const bool gone = !after.key && after.problem->kind == ProblemKind::not_found;
   const std::string_view state = gone ? ",\"state\":null" : "";
   if (!after.key) co_return key_answer(fmt::format("{{{},\"id\":\"{}\"{}}}\n", done, to_hex(key.id), state));

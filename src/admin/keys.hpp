@@ -34,29 +34,29 @@ struct KeysPorts {
   Duration count_every;  // 0: keys are not counted
 };
 
-struct BulkKey;  // one of many keys in one request
+struct BulkKey;  // one of many keys in a request
 
 class KeysApi {
  public:
-  // `audit_log`: a file, or empty.
+  // `audit_log` is a file name, or empty.
   KeysApi(std::string_view secret, std::string audit_log, const KeysPorts& ports);
   KeysApi(const KeysApi&) = delete;
   KeysApi& operator=(const KeysApi&) = delete;
 
-  // Before anything else: whether the audit file can be one.
+  // Call first: checks that the audit file can be written.
   Result<void> check() const { return audit_.check(); }
 
-  // Who asks has been let in already. `home` is the loop that this runs on.
+  // The caller has been authorised. `home` is the loop that this runs on.
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request, Executor& home);
 
-  // Before the loop that it runs on ends: nothing more is searched.
+  // Call before the loop ends: stops all searches.
   void stop() { thread_.stop(); }
 
-  // For once_keys.
+  // For the metric once_keys.
   std::optional<SearchThread::Counts> counts() const { return thread_.counts(); }
 
  private:
-  // What is known of a key, or why it is not.
+  // A key, or the problem with finding it.
   struct Seen {
     std::optional<KeyInfo> key{};
     Time now{};

@@ -15,16 +15,16 @@ namespace once::admin {
 http::ServiceResponse key_answer(const Problem& problem);
 http::ServiceResponse key_answer(std::string json);
 http::ServiceResponse refused_key(ProblemKind kind, std::string detail);
-// `allow`: the methods that are, as in the Allow field.
+// `allow` is the value of the Allow field.
 http::ServiceResponse wrong_method(std::string_view allow, std::string detail);
 
-// What follows the question mark.
+// The part after the question mark.
 std::string_view query_of(const http::RequestHead& head);
 
-// Of a search that failed.
+// The problem for a failed search.
 Problem store_problem(const Error& error);
 
-// What an action came to: as the audit log has it, and for the one who asked if it was not done.
+// The result of an action: for the audit log, and for the client if it was not done.
 std::string_view result_of(Effect effect, OpStatus status);
 Problem problem_of(Effect effect, const Op& op);
 

@@ -1,6 +1,6 @@
-// POST /v1/keys/release, resolve and forget: the same for many keys, each with the version that was seen of it. A
-// request is bounded in keys and in time: what it did not get to is left, and asked for again. A store that fails ends
-// it, so that nobody waits for the same timeout a hundred times. Every key has its own lines in the audit log.
+// POST /v1/keys/release, resolve and forget for many keys, each with the version that was seen. A request is limited in
+// keys and time; keys it did not reach are reported as left, to be sent again. A failing store ends the request, so
+// that it does not wait for the same timeout a hundred times. Every key has its own lines in the audit log.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -19,16 +19,16 @@ using http::ServiceResponse;
 
 enum class BulkResult : std::uint8_t {
   done,
-  changed,  // not what was seen any more, and left alone
-  refused,  // the owner is at work, or this cannot be done to such a key
+  changed,  // it changed since it was seen, and was left alone
+  refused,  // its owner is executing, or the action is impossible for it
   failed,   // nothing was changed
-  unknown,  // it may or may not have been done
+  unknown,  // it may have been done
   left,     // not tried
 };
 
 struct BulkKey {
   SeenKey seen;
-  std::optional<KeyInfo> key{};  // as it is now; nullopt: it is gone, or was not looked at
+  std::optional<KeyInfo> key{};  // the current one; nullopt: deleted, or not read
   Time now{};
   BulkResult result = BulkResult::left;
   std::string detail{};
@@ -47,7 +47,7 @@ BulkResult bulk_result(Effect effect, OpStatus status) {
   return status == OpStatus::lost ? BulkResult::changed : BulkResult::failed;
 }
 
-// Whether it can be done to this key, as far as that is known before it is tried; the entry says so.
+// Decides whether the action is possible for this key, as far as known before trying; sets the entry.
 void judge(BulkKey& key, Action action, const ActionRequest& asked, std::string_view peer) {
   key.entry = {.action = std::string(name_of(action)),
                .operation = to_hex(prefix_of(key.seen.id)),
@@ -74,7 +74,7 @@ bool is_begun(const BulkKey& key) {
   return key.entry.result == "begun";
 }
 
-// Nothing was done to it, whatever was meant.
+// Nothing was done to the key.
 void leave(BulkKey& key) {
   key.entry.result = "refused";
   key.entry.to = key.entry.from;
@@ -122,7 +122,7 @@ Task<ServiceResponse> KeysApi::act_on_many(const ServiceRequest& request, Action
   co_return key_answer(bulk_json(keys));
 }
 
-// An error only if that is all there is to say: what was looked at before it goes on.
+// Returns an error only if no key could be read; otherwise continues with those that were.
 Task<std::optional<Problem>> KeysApi::look_at(std::vector<BulkKey>& keys, Executor& home) {
   std::optional<Problem> failed;
   const auto get_each = [&]() -> Result<KeyPage> {
@@ -174,7 +174,7 @@ Task<void> KeysApi::change(std::vector<BulkKey>& keys, Action action, const Acti
   if (!written) ports_.log.error("audit log not written", {{"error", written.error().detail}});
 }
 
-// A line for each key that was looked at; nothing is written if there is none.
+// One line for each key that was read; writes nothing if there is none.
 Task<Result<void>> KeysApi::audit_all(const std::vector<BulkKey>& keys, Executor& home) {
   std::vector<AuditEntry> entries;
   for (const BulkKey& key : keys) {

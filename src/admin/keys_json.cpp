@@ -28,7 +28,7 @@ namespace {
 constexpr std::array<std::string_view, state_count> state_names = {"started", "succeeded", "failed", "unknown",
                                                                    "tombstone"};
 constexpr std::size_t most_keys = 1000;
-// In front of the store's own cursor, in a list of unsettled keys.
+// Prefixes of the store's own cursor, in a list of unsettled keys.
 constexpr std::string_view lapsed_part = "lapsed.";
 constexpr std::string_view unknown_part = "unknown.";
 
@@ -54,7 +54,7 @@ void append_time(std::string& out, std::string_view name, std::optional<Time> ti
   append_text(out, name, never ? std::nullopt : std::optional(rfc3339(*time)));
 }
 
-// Where the body of a recorded response is.
+// Where the body of a recorded response is stored.
 std::string_view body_place(const KeyInfo& key) {
   if (key.state != State::succeeded) return "null";
   switch (key.body_kept) {
@@ -109,7 +109,7 @@ Among among_named(std::string_view name) {
   return name == "unsettled" ? Among::unsettled : Among::all;
 }
 
-// One parameter of a list. What was expected of it; empty: it is well.
+// Parses one parameter of a list. Returns what was expected; empty: it is valid.
 std::string set_parameter(ListRequest& list, std::string_view name, const std::string& value, Time now) {
   KeyFilter& filter = list.filter;
   if (name == "caller") {
@@ -148,7 +148,7 @@ std::expected<std::string, std::string> text_member(const JsonTree& object, std:
   return *member->string();
 }
 
-// Names and values, in their order.
+// Names and values, in order.
 std::expected<std::vector<std::pair<std::string, std::string>>, std::string> headers_in(const JsonTree& object) {
   std::vector<std::pair<std::string, std::string>> headers;
   const JsonTree* list = object.find("headers");
@@ -176,7 +176,7 @@ bool is_field_value(std::string_view value) {
   return std::ranges::none_of(value, [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7F; });
 }
 
-// As of a backend's response; and who may read it is said anew for each reply.
+// Whether a header is not recorded, as for a backend's response; CORS fields are set for each reply.
 bool is_left_out(std::string_view name) {
   static constexpr std::string_view cors = "access-control-";
   static const RecordPolicy policy;
@@ -220,7 +220,7 @@ std::expected<OutcomeBytes, std::string> outcome_in(const JsonTree& response) {
   return std::make_shared<const std::string>(encode(stored));
 }
 
-// What is asked for, whichever key it is.
+// The requested change, independent of the key.
 std::expected<ActionRequest, std::string> terms_in(const JsonTree& tree, Action action) {
   ActionRequest request;
   for (const auto& [name, to] :
@@ -244,7 +244,7 @@ std::expected<ActionRequest, std::string> terms_in(const JsonTree& tree, Action 
   return request;
 }
 
-// So many digits at `at`, which moves behind them.
+// Parses `count` digits at `at`, and moves past them.
 std::optional<int> digits_at(std::string_view text, std::size_t& at, std::size_t count) {
   const auto number = at + count <= text.size() ? parse_number(text.substr(at, count)) : std::nullopt;
   at += count;
@@ -257,7 +257,7 @@ bool skips(std::string_view text, std::size_t& at, char expected) {
   return true;
 }
 
-// "Z", "+02:00"; nothing else may follow.
+// Parses "Z" or "+02:00"; nothing may follow.
 std::optional<std::chrono::minutes> offset_at(std::string_view text, std::size_t at) {
   if (at >= text.size()) return std::nullopt;
   const char sign = text[at++];
@@ -271,7 +271,7 @@ std::optional<std::chrono::minutes> offset_at(std::string_view text, std::size_t
   return sign == '-' ? -offset : offset;
 }
 
-// Seconds with a fraction, if they are there: in milliseconds.
+// Parses optional seconds with a fraction, as milliseconds.
 std::optional<Duration> seconds_at(std::string_view text, std::size_t& at) {
   if (at >= text.size() || text[at] != ':') return Duration::zero();
   ++at;
@@ -507,12 +507,12 @@ Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
   if (stands.nonce == tried.nonce) {
     const bool as_asked = stands.state == tried.final_state && stands.body_kept == tried.body_kept;
     if (resolves && as_asked && same_bytes(stands.outcome, tried.outcome)) return Effect::done;
-    // What failed may still be on its way; what is lost is not.
+    // A failed op may still arrive; a lost one was refused.
     return !lost && stands.state == key.state ? Effect::unknown : Effect::none;
   }
-  // Somebody else's. That this was not done is known only if the attempt that was seen still stands, released by
-  // whoever took it over, or if the next one took over from it; and not if what it took over may have become so by
-  // this.
+  // The record has another owner. The action certainly had no effect only if the attempt that was seen still exists,
+  // released by the one that took it over, or if the next attempt took over from it; and not if the state it took over
+  // could be the result of this action.
   const bool same_attempt = stands.attempt == key.attempt && stands.started_at == key.started_at;
   const bool next_attempt = std::to_underlying(stands.attempt) == std::to_underlying(key.attempt) + 1 &&
                             stands.previous_started_at == key.started_at;

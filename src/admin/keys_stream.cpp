@@ -1,5 +1,5 @@
-// Responses that stream or stay in chunks, as operators see them: what a key shows of one, its body part by part, and
-// what has to be known before one is stopped.
+// Streaming responses, and those whose body is in chunks, as shown to operators: the summary of a key, its body in
+// parts, and the checks before it is stopped.
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -18,13 +18,14 @@ using http::ServiceResponse;
 
 namespace {
 
-// Of a body in one answer.
+// The part of a body in one response.
 constexpr std::size_t body_piece = std::size_t{256} << 10U;
-// A stream is measured by reading it, so much at a time. A longer one is shown without the number of its chunks.
+// A stream is measured by reading it in pieces of this size. For a longer one the number of chunks is omitted.
 constexpr std::size_t measured_piece = std::size_t{1} << 20U;
 constexpr std::size_t most_measured = std::size_t{16} << 20U;
 
-// Before an answer that there is nothing new, so that whoever follows a stream asks a few times a second.
+// The pause before answering that there is nothing new, so that a client that follows a stream polls only a few times a
+// second.
 constexpr Duration look_again = std::chrono::milliseconds(250);
 
 std::optional<std::uint64_t> recorded_length(const Record& record) {
@@ -90,7 +91,7 @@ Task<ServiceResponse> KeysApi::body(const ServiceRequest& request, std::string_v
   co_return key_answer(body_json(read, *from, body_piece));
 }
 
-// The head that was streamed becomes that of the recorded response.
+// The streamed head becomes the head of the recorded response.
 Task<std::optional<Problem>> KeysApi::find_stream(const KeyInfo& key, ActionRequest& asked, Executor& home) {
   Op read{.verb = Verb::read, .id = key.id};
   co_await ports_.store.run(read, home);

@@ -26,7 +26,7 @@ std::uint64_t total(const std::vector<const Metrics*>& workers, Counter Metrics:
   return sum;
 }
 
-// A counter for each value of an enum.
+// Writes one counter per value of an enum.
 template <class Kind, std::size_t Size>
 void write_by_kind(Exposition& out, std::string_view label, const std::vector<const Metrics*>& workers,
                    std::array<Counter, Size> Metrics::* counters) {
@@ -37,7 +37,7 @@ void write_by_kind(Exposition& out, std::string_view label, const std::vector<co
   }
 }
 
-// The labels are the operator's own: patterns of the configuration, never a request's path.
+// The labels are patterns of the configuration, never a request's path.
 void write_routes(Exposition& out, const std::map<std::string, RouteTotals>& routes) {
   const auto each_kind = [&](std::string_view label, auto name, const auto totals) {
     for (const auto& [route, counts] : routes) {
@@ -161,7 +161,7 @@ void write_streams(Exposition& out, const Gateway& gateway) {
   out.histogram("", sum, nanoseconds_per_second);
 }
 
-// The names are the operator's own: of upstreams plain ones, of servers URLs without anything secret in them.
+// The labels come from the configuration: upstream names, and server URLs, which contain no secrets.
 void write_upstreams(Exposition& out, const Upstreams& upstreams) {
   const auto each_server = [&](std::string_view name, std::string_view help, auto value) {
     out.family(name, "gauge", help);
@@ -314,7 +314,7 @@ void write_descriptors(Exposition& out, const http::FaultLog& faults) {
   }
 }
 
-// No samples until they were counted for the first time.
+// Written only after keys were counted for the first time.
 void write_keys(Exposition& out, const KeysApi& keys) {
   out.family("once_keys", "gauge", "Keys in the store by state, counted periodically.");
   const auto counts = keys.counts();

@@ -15,7 +15,7 @@ class Exposition;
 // In Prometheus' text format 0.0.4.
 std::string metrics_page(const AdminSources& sources);
 
-// The part of it that a gate inside of a program has, too.
+// The part that a gate inside a program also has.
 void write_request_metrics(Exposition& out, const std::map<std::string, RouteTotals>& routes,
                            const std::vector<const Metrics*>& workers);
 

@@ -13,7 +13,7 @@ struct PageFile {
   std::string_view text;
 };
 
-// Null: there is none at this path.
+// Null: there is no file at this path.
 const PageFile* page_file(std::string_view path);
 
 }  // namespace once::admin

@@ -17,7 +17,7 @@ namespace once::admin {
 
 namespace {
 
-// Resident pages are the second number.
+// The second number is the resident pages.
 std::uint64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t size = 0;
@@ -29,9 +29,9 @@ std::uint64_t resident_bytes() {
 std::uint64_t open_descriptors(std::uint64_t limit) {
   std::error_code error;
   const std::filesystem::directory_iterator all("/proc/self/fd", error);
-  // There is none left to read the folder with: all are in use.
+  // No descriptor is left to read the folder: all are in use.
   if (error) return limit;
-  // One of them is the folder itself, while it is read.
+  // One of them is the folder itself.
   return static_cast<std::uint64_t>(std::distance(begin(all), end(all))) - 1;
 }
 

@@ -30,8 +30,8 @@ void Readiness::look(Instant now) {
   refused_ = refused;
 }
 
-// By whether requests may be sent there, not by whether they got there: a server without health checks would stay down
-// for ever if it were shown as down until a request reaches it, and none comes while this gateway is not ready.
+// Judged by whether requests may be sent there. If a server without health checks counted as down until a request
+// succeeds, it would stay down for ever, because no requests come while this gateway is not ready.
 bool Readiness::any_upstream_up(Instant now) const {
   const auto generation = sources_.gateway.generation();
   const Upstreams& upstreams = *generation->upstreams;

@@ -19,9 +19,9 @@ class Readiness {
   explicit Readiness(const AdminSources& sources) : sources_(sources) {}
 
   bool asks_store() const { return has(ReadyCheck::store); }
-  // A few words on the first check that fails; empty: none of them. The store is not asked.
+  // A short description of the first failing check; empty: none fails. The store is not checked.
   std::string_view wrong(Instant now);
-  // Now and then, so that wrong() knows when a claim was refused last.
+  // Call regularly, so that wrong() knows when a claim was last refused.
   void look(Instant now);
 
  private:
@@ -30,7 +30,7 @@ class Readiness {
   bool full(Instant now) const;
 
   const AdminSources& sources_;
-  std::uint64_t refused_ = 0;  // claims, for want of room in the store
+  std::uint64_t refused_ = 0;  // claims refused because the store was full
   Instant refused_at_ = Instant::min();
 };
 

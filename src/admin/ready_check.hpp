@@ -9,9 +9,9 @@ namespace once::admin {
 
 enum class ReadyCheck : std::uint8_t {
   store,        // it answers
-  descriptors,  // connections could be accepted, and made to backends
-  room,         // the store takes new keys
-  upstreams,    // one of them has a server that is up
+  descriptors,  // descriptors are free for connections of clients and to backends
+  room,         // the store accepts new keys
+  upstreams,    // some upstream has a server that is up
 };
 
 }  // namespace once::admin

@@ -9,7 +9,7 @@ namespace once::admin {
 
 namespace {
 
-// Counters only grow, but a snapshot is not taken at one instant.
+// Counters only grow, but a snapshot is not atomic.
 std::uint64_t grown(std::uint64_t from, std::uint64_t to) {
   return to > from ? to - from : 0;
 }
@@ -30,7 +30,7 @@ std::optional<double> share(std::uint64_t part, std::uint64_t whole) {
   return static_cast<double>(std::min(part, whole)) / static_cast<double>(whole);
 }
 
-// Not those that passed through, were executed without protection, or were refused whatever their key.
+// Excludes requests that passed through, were executed unprotected, or were refused regardless of their key.
 bool by_its_key(Ending ending) {
   return ending != Ending::passed && ending != Ending::bypassed && ending != Ending::rejected &&
          ending != Ending::stopped;

@@ -22,9 +22,9 @@ struct Sample {
   Time time;
   std::array<std::uint64_t, ending_count> results{};  // by Ending; counters from here on
   std::uint64_t executions = 0;
-  std::uint64_t failures = 0;   // of these
-  std::uint64_t takeovers = 0;  // of these, after an attempt that nobody knows the end of
-  std::uint64_t unknown = 0;    // of these, whose end nobody knows or nobody recorded
+  std::uint64_t failures = 0;   // among these
+  std::uint64_t takeovers = 0;  // among these: after an attempt with an unknown end
+  std::uint64_t unknown = 0;    // among these: unknown or unrecorded outcomes
   std::uint64_t overloaded = 0;
   std::uint64_t store_errors = 0;
   std::uint64_t out_of_descriptors = 0;
@@ -32,7 +32,7 @@ struct Sample {
   HistogramSnapshot latency_ns;  // of requests with a key
   HistogramSnapshot batch_size;
   HistogramSnapshot batch_ns;
-  std::uint64_t in_flight = 0;  // as it is now, from here on
+  std::uint64_t in_flight = 0;  // current values from here on
   std::uint64_t waiting = 0;
   std::uint64_t connections = 0;
   std::uint64_t queue_depth = 0;
@@ -46,7 +46,7 @@ struct Window {
 
   double seconds;
   std::array<std::uint64_t, ending_count> results{};
-  std::uint64_t keyed = 0;  // that were answered by their key
+  std::uint64_t keyed = 0;  // answered from their key's record
   std::uint64_t executions;
   std::uint64_t failures;
   std::uint64_t takeovers;
@@ -58,28 +58,28 @@ struct Window {
   HistogramSnapshot latency_ns;
   HistogramSnapshot batch_size;
   HistogramSnapshot batch_ns;
-  std::uint64_t in_flight;  // at its end
+  std::uint64_t in_flight;  // at the end of the window
   Time until;
 
   std::uint64_t of(Ending ending) const { return results[static_cast<std::size_t>(ending)]; }
-  // Nothing, when there was nothing to divide by.
+  // nullopt if there were no events.
   std::optional<double> hit_rate() const;
   std::optional<double> takeover_rate() const;
   std::optional<double> failure_rate() const;
 };
 
-// Between the bounds of the bucket that holds it, in proportion; above the last bound, that. Nothing of nothing.
+// Interpolates within the bucket; above the last bound, returns that bound. nullopt for an empty histogram.
 std::optional<double> quantile(const HistogramSnapshot& histogram, double share);
 std::optional<double> mean(const HistogramSnapshot& histogram);
 
 class History {
  public:
   static constexpr Duration interval = std::chrono::seconds(5);
-  static constexpr std::size_t most = 181;  // 15 minutes and where they begin
+  static constexpr std::size_t most = 181;  // 15 minutes and their start
 
   void add(Sample sample);
   const std::deque<Sample>& samples() const { return samples_; }
-  // The newest that is at least so old, else the oldest. After the first add().
+  // The newest sample that is at least this old, else the oldest. Call after the first add().
   const Sample& before(Instant now, Instant age) const;
 
  private:

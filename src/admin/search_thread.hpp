@@ -27,28 +27,28 @@ class SearchThread {
   SearchThread(Search* search, Duration count_every, const Log& log);
   SearchThread(const SearchThread&) = delete;
   SearchThread& operator=(const SearchThread&) = delete;
-  // Nobody waits.
+  // No caller may be waiting.
   ~SearchThread();
 
-  // More jobs than this do not wait: whoever asked for them may have left long before their turn comes, and each may
-  // take seconds.
+  // More jobs than this are refused: their clients may have left long before it is their turn, and each may take
+  // seconds.
   static constexpr std::size_t most_waiting = 32;
 
-  // co_await thread.run(job, home): the job runs on the thread, the caller goes on at home. False: it did not, there is
-  // too much to do or this has stopped.
+  // co_await thread.run(job, home): runs the job on the thread and resumes the caller at home. False: it was not run,
+  // because too many wait or this has stopped.
   class Run;
   Run run(std::function<void()> job, Executor& home);
 
-  // Ends what it is at, and begins nothing more: who waits is told so.
+  // Stops the current job and starts no others; their callers get false.
   void stop();
 
   using Counts = CountsByState;
-  // Of the last whole count; nothing until there was one.
+  // The last complete count; nullopt until there is one.
   std::optional<Counts> counts() const;
 
  private:
   void work();
-  // A part of a count; returns how long to leave the store alone.
+  // Counts a part; returns how long to pause then.
   Duration count_some();
 
   Search* const search_;
@@ -60,11 +60,11 @@ class SearchThread {
   bool stopped_ = false;
   bool ending_ = false;
   std::optional<Counts> counts_;
-  // Of the thread alone.
+  // Used by the thread only.
   Counts counting_{};
   std::string cursor_;
   bool count_failed_ = false;
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // declared last, because it uses all of the above
 };
 
 class [[nodiscard]] SearchThread::Run final : private Work {

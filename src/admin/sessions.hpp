@@ -18,15 +18,15 @@ namespace once::admin {
 using Instant = std::chrono::nanoseconds;  // monotonic
 
 Digest digest_of(std::string_view secret);
-// In a time that says nothing about where they differ.
+// Compares in constant time.
 bool same_digest(const Digest& left, const Digest& right);
 
 class Sessions {
  public:
-  static constexpr std::size_t most = 64;  // more: the oldest is ended
+  static constexpr std::size_t most = 64;  // with more, the oldest ends
   static constexpr std::chrono::hours lifetime{12};
 
-  // The id for the cookie. Only its digest is kept.
+  // Returns the id for the cookie. Only its digest is stored.
   std::string begin(Random& random, Instant now);
   bool known(std::string_view id, Instant now) const;
   void end(std::string_view id);
@@ -40,18 +40,18 @@ class Sessions {
   std::deque<Session> sessions_;  // oldest first
 };
 
-// Where somebody is, as far as limits are concerned: an address as it is, or the first 64 bits of an IPv6 one, within
-// which anybody can have as many as they like.
+// The network that limits are counted for: an IPv4 address, or the first 64 bits of an IPv6 address, within which a
+// client can choose any.
 std::string network_of(std::string_view address);
 
-// Wrong tokens, by where they came from.
+// Counts wrong tokens by network.
 class FailedLogins {
  public:
   static constexpr std::size_t most = 10;  // within `window`
   static constexpr std::size_t most_peers = 256;
   static constexpr std::chrono::minutes window{1};
 
-  // Too many lately: the next token is told to wait, whatever it is.
+  // Too many recently: the next token is refused for a while, right or wrong.
   bool barred(std::string_view peer, Instant now);
   void add(std::string_view peer, Instant now);
 
@@ -66,13 +66,13 @@ class FailedLogins {
   std::vector<Peer> peers_;
 };
 
-// Lines of the log that anybody can cause: one in a while for each network, and for not too many of these.
+// Limits log lines that any client can cause: one at a time per network, and for a bounded number of networks.
 class LineLimit {
  public:
   static constexpr std::chrono::seconds between{1};
   static constexpr std::size_t most_peers = 256;
 
-  // How many were left out since the last one that was not; nothing: this one is, too.
+  // The number of lines left out since the last one; nullopt: leave this one out too.
   std::optional<std::uint64_t> allow(std::string_view peer, Instant now);
 
  private:

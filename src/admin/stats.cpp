@@ -14,7 +14,7 @@ namespace {
 
 constexpr double nanoseconds_per_millisecond = 1e6;
 constexpr std::chrono::minutes latency_window{1};
-// For what is shown as happening now: enough of it to be a rate.
+// The window for current values, long enough for a rate.
 constexpr std::chrono::seconds present_window{1};
 
 std::optional<double> milliseconds(std::optional<double> nanoseconds) {
@@ -36,7 +36,7 @@ void write_results(Json& out, std::string_view name, const std::array<std::uint6
   out.end('}');
 }
 
-// One point of the charts.
+// Writes one point of the charts.
 void write_point(Json& out, const Window& window) {
   out.begin('{');
   out.member("at", window.until.time_since_epoch().count());
@@ -56,7 +56,7 @@ void write_point(Json& out, const Window& window) {
 
 struct ServersDown {
   std::size_t servers = 0;
-  std::size_t upstreams = 0;  // all servers of it
+  std::size_t upstreams = 0;  // upstreams with all servers down
 };
 
 ServersDown write_upstreams(Json& out, const Upstreams& upstreams) {
@@ -131,7 +131,7 @@ Stats::Stats(const AdminSources& sources, bool needs_token, Instant now)
 }
 
 void Stats::sample(Instant now) {
-  // A successor has the store: there is nothing to ask.
+  // During a handover the successor has the store.
   const Exclusive* const exclusive = sources_.store.store().exclusive();
   if (exclusive == nullptr || !exclusive->handed_over()) probe_.ask(now);
   history_.add(take_sample(sources_.gateway, sources_.store, now, sources_.clock.now()));
@@ -143,10 +143,10 @@ StoreHealth Stats::store_health(Instant now) const {
     case StoreCondition::full: return StoreHealth::full;
     case StoreCondition::well: break;
   }
-  switch (probe_.said(now)) {
-    case StoreProbe::Said::nothing: return StoreHealth::unasked;
-    case StoreProbe::Said::up: return StoreHealth::up;
-    case StoreProbe::Said::down: return StoreHealth::down;
+  switch (probe_.state(now)) {
+    case StoreProbe::State::unknown: return StoreHealth::unasked;
+    case StoreProbe::State::up: return StoreHealth::up;
+    case StoreProbe::State::down: return StoreHealth::down;
   }
   return StoreHealth::unasked;
 }

@@ -24,11 +24,11 @@ class Stats {
 
   Stats(const AdminSources& sources, bool needs_token, Instant now);
 
-  // To be called every History::interval, and once at the start.
+  // Call every History::interval, and once at the start.
   void sample(Instant now);
-  // `draining`: nobody is served for much longer.
+  // `draining`: the gateway is about to stop.
   std::string snapshot(Instant now, bool draining) const;
-  // What happened in each interval that is remembered, oldest first: {"points": […]}
+  // The past intervals, oldest first: {"points": […]}
   std::string history() const;
 
   std::size_t listeners() const { return listeners_; }
@@ -51,7 +51,7 @@ class Stats {
 // Server-sent events: `history` once, then `stats` every second.
 class EventStream final : public http::ServiceStream {
  public:
-  // It ends when `allowed` says no.
+  // Ends when `allowed` returns false.
   EventStream(Stats& stats, const std::atomic<bool>& draining, std::function<bool(Instant)> allowed)
       : stats_(stats), draining_(draining), allowed_(std::move(allowed)) {
     ++stats_.listeners_;

@@ -5,23 +5,23 @@
 namespace once::admin {
 
 Task<void> StoreProbe::question(ThreadLanes& lanes, std::shared_ptr<Answer> answer) {
-  Op probe;  // a look-up of an id that nobody has
+  Op probe;  // a lookup of an id that is never used
   co_await lanes.run(probe, answer->home);
   answer->error = probe.error;
-  answer->said.store(probe.status == OpStatus::failed ? Said::down : Said::up, std::memory_order_relaxed);
+  answer->state.store(probe.status == OpStatus::failed ? State::down : State::up, std::memory_order_relaxed);
   answer->open.store(false, std::memory_order_release);
 }
 
 void StoreProbe::ask(Instant now, Duration age) {
-  if (said(now) != Said::nothing && now - asked_at_ < age) return;
+  if (state(now) != State::unknown && now - asked_at_ < age) return;
   if (answer_->open.exchange(true, std::memory_order_acquire)) return;
   asked_at_ = now;
   spawn(question(lanes_, answer_));
 }
 
-StoreProbe::Said StoreProbe::said(Instant now) const {
-  if (answer_->open.load(std::memory_order_acquire) && asked_at_ + patience < now) return Said::down;
-  return answer_->said.load(std::memory_order_relaxed);
+StoreProbe::State StoreProbe::state(Instant now) const {
+  if (answer_->open.load(std::memory_order_acquire) && asked_at_ + patience < now) return State::down;
+  return answer_->state.load(std::memory_order_relaxed);
 }
 
 std::string_view StoreProbe::error() const {

@@ -18,32 +18,32 @@ class StoreProbe {
  public:
   explicit StoreProbe(ThreadLanes& lanes) : lanes_(lanes) {}
 
-  // Unless the last question is still open, or younger than `age`. One thread at a time.
+  // Sends a check, unless one is in progress or the last is younger than `age`. From one thread at a time.
   void ask(Instant now, Duration age = Duration::zero());
 
-  enum class Said : std::uint8_t { nothing, up, down };
-  // No answer for `patience` is down.
-  Said said(Instant now) const;
-  // A question is open, and `patience` is not over: said() is that of the one before.
+  enum class State : std::uint8_t { unknown, up, down };
+  // Without an answer for `patience`, the store is down.
+  State state(Instant now) const;
+  // A check is in progress and `patience` is not over: state() returns the previous result.
   bool undecided(Instant now) const;
-  // Why it is down. For the log: what a driver says is not for everybody.
+  // Why it is down. Only for the log, because drivers' messages are not public.
   std::string_view error() const;
 
  private:
   static constexpr std::chrono::seconds patience{3};
 
-  // The lane's own thread goes on with the question, which then has nothing to do but note the answer.
+  // Runs on the lane's thread, where the only work is to note the answer.
   class Home final : public Executor {
    public:
     void post(Work& work) override { work.run(work); }
     void arm(Timer& /*timer*/, Duration /*after*/) override {}
     void disarm(Timer& /*timer*/) override {}
   };
-  // Outlives the probe while the store has its question.
+  // Outlives the probe while the store has the check.
   struct Answer {
     Home home;
-    std::string error;  // written before `open` turns false
-    std::atomic<Said> said = Said::nothing;
+    std::string error;  // written before `open` becomes false
+    std::atomic<State> state = State::unknown;
     std::atomic<bool> open = false;
   };
   static Task<void> question(ThreadLanes& lanes, std::shared_ptr<Answer> answer);

@@ -28,7 +28,7 @@ unsigned char* bytes_at(std::string& text, std::size_t at) {
 }
 
 int length_of(std::string_view text) {
-  constexpr std::size_t longest = std::size_t{1} << 30U;  // outcomes are far smaller
+  constexpr std::size_t longest = std::size_t{1} << 30U;  // bound on one message; outcomes are far smaller
   ONCE_ASSERT(text.size() <= longest);
   return static_cast<int>(text.size());
 }
@@ -49,7 +49,7 @@ void Aead::seal_into(std::string& out, std::string_view plain, std::string_view 
                       EVP_EncryptUpdate(cipher.get(), text, &length, bytes_of(plain), length_of(plain)) == 1 &&
                       EVP_EncryptFinal_ex(cipher.get(), text + length, &rest) == 1 &&
                       EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_GET_TAG, tag_size, text + plain.size()) == 1;
-  ONCE_ASSERT(sealed);  // only a broken library or no memory
+  ONCE_ASSERT(sealed);  // fails only if the library is broken or out of memory
 }
 
 std::optional<std::string> Aead::open(std::string_view sealed, std::string_view context) const {

@@ -8,8 +8,8 @@ namespace once::base {
 // Ends the process, unless a handler was set.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
 
-// A library must not end the process that it is in. The handler gets the line about the broken invariant and does not
-// return: it parks the thread, or throws. For the whole process; null: the process ends.
+// A library must not end its host process. The handler gets a line that describes the broken invariant and must not
+// return: it parks the thread, or throws. Set for the whole process; null: the process ends.
 using BrokenInvariantHandler = void (*)(const char* line);
 void on_broken_invariant(BrokenInvariantHandler handler) noexcept;
 

@@ -1,4 +1,4 @@
-// Pauses between retries: each is twice as long as the one before, up to the longest.
+// Exponential backoff: each pause is twice the one before, up to the longest.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@ class Backoff {
   constexpr Backoff(Duration first, Duration longest) : first_(first), longest_(longest), pause_(first) {}
 
   constexpr Duration next() { return next(longest_); }
-  // For callers whose longest pause depends on what the last try said.
+  // Returns the pause and doubles the next one, for callers whose longest pause varies.
   constexpr Duration next(Duration longest) {
     const Duration pause = std::min(pause_, longest);
     pause_ = pause > Duration::max() / 2 ? pause : pause * 2;
     return pause;
   }
-  // What next() returns, without a step.
+  // The next pause, without doubling it.
   constexpr Duration peek() const { return std::min(pause_, longest_); }
   constexpr void reset() { pause_ = first_; }
 

@@ -11,7 +11,7 @@ constexpr std::uint8_t no_letter = 0xff;
 constexpr std::size_t group_letters = 4;
 constexpr std::size_t most_padding = 2;
 
-// They differ in their last two letters.
+// The alphabets differ in their last two characters.
 struct Alphabet {
   std::string_view letters;
   std::array<std::uint8_t, 256> values;

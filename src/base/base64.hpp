@@ -10,11 +10,11 @@
 
 namespace once::base {
 
-// nullopt for any other character, padding, a length that cannot be, or bits past the last byte that are not 0.
+// nullopt for other characters, padding, an impossible length, or nonzero bits after the last byte.
 std::optional<std::string> from_base64url(std::string_view text);
 std::string to_base64url(std::string_view bytes);
 
-// The same, but that the padding must be there.
+// The same, but padding is required.
 std::optional<std::string> from_base64(std::string_view text);
 std::string to_base64(std::string_view bytes);
 

@@ -1,4 +1,4 @@
-// Writes the stderr line about a broken invariant, without ending the process as ONCE_ASSERT does.
+// Writes a line about a broken invariant to stderr without ending the process, unlike ONCE_ASSERT.
 #pragma once
 
 #include "base/layers.hpp"

@@ -7,7 +7,7 @@ namespace once::base {
 
 namespace {
 
-// Both digits of every byte.
+// The two hex digits of every byte value.
 constexpr std::array<std::array<char, 2>, 256> hex_pairs = [] {
   constexpr std::string_view digits = "0123456789abcdef";
   std::array<std::array<char, 2>, 256> pairs{};

@@ -25,14 +25,14 @@ struct Blob {
   std::string_view view() const { return {reinterpret_cast<const char*>(bytes.data()), Size}; }
 };
 
-// What must happen once: HMAC-SHA-256 over scope and key. Uniformly random, so any part of it is a good hash.
+// Identifies an operation: HMAC-SHA-256 over scope and key. It is uniformly random, so any part of it is a good hash.
 using OperationId = Blob<32, struct OperationIdTag>;
-// SHA-256 of what the request asks for.
+// SHA-256 of the request's content.
 using Fingerprint = Blob<32, struct FingerprintTag>;
-// The random owner of a claim.
+// The random owner id of a claim.
 using Nonce = Blob<16, struct NonceTag>;
 
-// As OpenSSL takes them.
+// The bytes as OpenSSL expects them.
 inline const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }

@@ -15,7 +15,7 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Time now() const = 0;
-  // How long since some moment; unlike now() it never jumps.
+  // Time since some fixed moment; unlike now() it never jumps.
   virtual Duration running() const { return now().time_since_epoch(); }
 };
 
@@ -25,7 +25,7 @@ class SystemClock final : public Clock {
   Duration running() const override;
 };
 
-// Time that never jumps, for measuring and for deadlines.
+// Monotonic time, for measuring and for deadlines.
 std::chrono::nanoseconds monotonic_now();
 
 }  // namespace once::base

@@ -1,4 +1,4 @@
-// Owns a file descriptor and closes it; writes to one that blocks.
+// Owns a file descriptor and closes it. Also writes to blocking descriptors.
 #pragma once
 
 #include <unistd.h>
@@ -27,14 +27,14 @@ class Descriptor {
 
   int get() const { return number_; }
   bool open() const { return number_ >= 0; }
-  // To an owner of another kind.
+  // Gives up ownership and returns the descriptor.
   int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;
 };
 
-// False, with errno: not all of it went out.
+// Writes all bytes. False, with errno: some were not written.
 inline bool write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());

@@ -30,15 +30,15 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // From any thread: run on the executor's thread, in the order that this thread posted. From the executor's own: when
-  // all that is ready now has run, and before it waits for more.
+  // Thread-safe: runs `work` on the executor's thread, in the order that the calling thread posted. From the executor's
+  // own thread: runs it after everything that is ready now, and before waiting for more.
   virtual void post(Work& work) = 0;
-  // The same for many at once, for which the executor is woken once.
+  // The same for many at once, with a single wake-up.
   virtual void post_all(std::span<Work* const> works) {
     for (Work* work : works) post(*work);
   }
 
-  // On the executor's own thread. Late by at most the loop's tick, never early.
+  // Only from the executor's own thread. Fires late by at most one tick of the loop, never early.
   virtual void arm(Timer& timer, Duration after) = 0;
   virtual void disarm(Timer& timer) = 0;
 };

@@ -1,4 +1,4 @@
-// Whether a file with a secret can be read by users that it is not for.
+// Whether a file that holds a secret can be read by other users.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 namespace once::base {
 
-// The user of a process.
+// The user and groups of a process.
 struct FileReader {
   uid_t user;
   std::vector<gid_t> groups;
@@ -20,9 +20,9 @@ struct FileReader {
   static FileReader of_this_process();
 };
 
-// What to run so that no others can read the file, and its service still can; empty: nothing. A service gets its
-// secrets from a group: a file of another user is for the groups of the reader. Root is not the one that serves: what
-// it looks at is for the group of the file, unless that is root's.
+// The shell command that makes the file unreadable for others but readable for its service; empty: none is needed.
+// Services get secrets through a group, so a file of another user is given to the reader's group. Root is not the
+// service: for root, the file's own group is kept unless that is root's.
 std::string how_to_protect(const std::string& path, const struct stat& status, const FileReader& reader);
 
 }  // namespace once::base

@@ -19,7 +19,7 @@ struct HistogramSnapshot {
   std::uint64_t count = 0;
   std::uint64_t sum = 0;
 
-  // Adds another one with the same bounds; an empty one takes them.
+  // Adds a snapshot with the same bounds; an empty one adopts them.
   void merge(const HistogramSnapshot& other) {
     if (bounds.empty()) {
       *this = other;

@@ -1,5 +1,6 @@
-// Which namespaces see which. A folder has the namespace of its name, and a layer names what lies below it without a
-// prefix; http, the stores, the library and the client are named in full. Plain `once::` is the public API only.
+// Which namespaces each layer imports. A folder has the namespace of its name, and a layer uses the names of the layers
+// below without a prefix; http, the stores, the library and the client are always qualified. Plain `once::` is the
+// public API.
 #pragma once
 
 namespace once {

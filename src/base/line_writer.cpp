@@ -27,7 +27,7 @@ std::expected<void, std::string> LineWriter::open(const std::string& path, LogFo
   if (path.empty()) {
     output.number = STDOUT_FILENO;
   } else {
-    // A pipe that nobody reads is refused, not waited for.
+    // O_NONBLOCK: a pipe without a reader is refused instead of waited for.
     output.file = Descriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640));
     if (!output.file.open()) return std::unexpected(std::generic_category().message(errno));
     ::fcntl(output.file.get(), F_SETFL, O_APPEND);
@@ -92,7 +92,7 @@ void LineWriter::run() {
     for (const Batch& batch : batches) write(batch);
     give_back(batches);
   }
-  tell_left_out("the process ended");
+  report_left_out("the process ended");
 }
 
 bool LineWriter::wait_for_batches(std::vector<Batch>& batches) {
@@ -103,7 +103,7 @@ bool LineWriter::wait_for_batches(std::vector<Batch>& batches) {
   return !batches.empty();
 }
 
-// With the mutex.
+// Call with the mutex held.
 void LineWriter::take_up_next() {
   if (next_.number < 0) return;
   output_ = std::exchange(next_, Output());
@@ -124,18 +124,18 @@ void LineWriter::write(const Batch& batch) {
   const int error = write_all(batch.lines);
   if (error != 0) left_out_.fetch_add(batch.count, std::memory_order_relaxed);
   const bool due = monotonic_now() - told_at_ >= tell_every;
-  if (error != 0 && due) tell_left_out(std::generic_category().message(error));
-  if (error == 0 && due) tell_left_out("more came than could be written");
+  if (error != 0 && due) report_left_out(std::generic_category().message(error));
+  if (error == 0 && due) report_left_out("more came than could be written");
 }
 
 int LineWriter::write_all(std::string_view lines) {
-  // What could not be written to its end keeps a line of its own.
+  // If a line can be written only in part, its rest is abandoned and the next line starts on a new one.
   bool ends_torn = torn_;
   while (!lines.empty()) {
     const Ready ready = wait_until_ready();
     if (ready == Ready::no) return ETIMEDOUT;
     if (ready == Ready::elsewhere) {
-      if (torn_ && !ends_torn) {  // its beginning is where nobody reads
+      if (torn_ && !ends_torn) {  // its beginning went to an output that is no longer read
         lines.remove_prefix(lines.find('\n') + 1);
         left_out_.fetch_add(1, std::memory_order_relaxed);
       }
@@ -154,8 +154,7 @@ int LineWriter::write_all(std::string_view lines) {
   return 0;
 }
 
-// Only while stopping is there an end to the patience with a reader; and whoever is waited for no longer matters once
-// lines go elsewhere.
+// Waits for a slow reader without a limit, except while stopping, and gives up on it once another output is set.
 LineWriter::Ready LineWriter::wait_until_ready() {
   if (output_.plain) return Ready::yes;
   pollfd ready{.fd = output_.number, .events = POLLOUT, .revents = 0};
@@ -168,11 +167,11 @@ LineWriter::Ready LineWriter::wait_until_ready() {
       if (next_.number >= 0) return Ready::elsewhere;
     }
     if (last) return Ready::no;
-    if (now - told_at_ >= tell_every) tell_left_out("the reader of the access log is too slow");
+    if (now - told_at_ >= tell_every) report_left_out("the reader of the access log is too slow");
   }
 }
 
-void LineWriter::tell_left_out(std::string_view why) {
+void LineWriter::report_left_out(std::string_view why) {
   const std::uint64_t all = left_out_.load(std::memory_order_relaxed);
   if (all == told_left_out_) return;
   log_.warn("access log lines left out", {{"count", all - told_left_out_}, {"why", why}});

@@ -21,7 +21,7 @@ namespace once::base {
 
 class LineWriter {
  public:
-  // Bytes that may wait to be written.
+  // The most bytes that may be queued.
   static constexpr std::size_t most_waiting = std::size_t{8} << 20U;
 
   explicit LineWriter(const Log& log) : log_(log) {}
@@ -29,19 +29,20 @@ class LineWriter {
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
-  // Where lines go from now on: appended to this file, which is made if it is absent; or, without a path, to standard
-  // output. An error, which says why, changes nothing. One thread at a time, as reopen().
+  // Redirects lines to this file, which is appended to and created if absent; or, without a path, to standard output.
+  // On error, which is described, nothing changes. One thread at a time, as reopen().
   std::expected<void, std::string> open(const std::string& path, LogFormat format);
-  // The file of the same name anew: after it was renamed, lines go to a new one.
+  // Opens the file of the same name again: after log rotation, lines go to the new file.
   std::expected<void, std::string> reopen();
   // How lines should look: text or json.
   LogFormat format() const { return format_.load(std::memory_order_relaxed); }
 
-  // Whole lines, `count` of them, from any thread; never waits for the output. `lines` is empty then.
+  // Queues `count` whole lines, from any thread, without waiting for the output. Empties `lines`.
   void hand_over(std::string& lines, std::size_t count);
   std::uint64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
 
-  // Writes what waits, for as long as `patience` if the output takes nothing, and ends. Nothing is written after it.
+  // Writes the queued lines, waiting at most `patience` if the output is blocked, and ends. Nothing is written
+  // afterwards.
   void stop(Duration patience);
 
  private:
@@ -51,23 +52,23 @@ class LineWriter {
   };
   struct Output {
     Descriptor file;
-    int number = -1;     // the file's, or that of standard output
+    int number = -1;     // of the file, or of standard output
     bool plain = false;  // see is_plain_file()
   };
   enum class Ready : std::uint8_t {
     yes,
-    no,         // and the patience is over
-    elsewhere,  // not this one, and there is a next one
+    no,         // no, and the patience is used up
+    elsewhere,  // another output was set
   };
 
   void run();
   bool wait_for_batches(std::vector<Batch>& batches);
   void write(const Batch& batch);
-  // errno; 0: all of it was written.
+  // Returns errno; 0: everything was written.
   int write_all(std::string_view lines);
   Ready wait_until_ready();
   void take_up_next();
-  void tell_left_out(std::string_view why);
+  void report_left_out(std::string_view why);
   void give_back(std::vector<Batch>& batches);
 
   const Log& log_;
@@ -75,17 +76,17 @@ class LineWriter {
   std::atomic<std::uint64_t> left_out_ = 0;
   std::mutex mutex_;
   std::condition_variable handed_over_;
-  std::string path_;  // of the opening thread
+  std::string path_;  // used by the opening thread only
   LogFormat wanted_format_ = LogFormat::automatic;
-  // Taken up before the next batch, or as soon as the output takes nothing; number -1: the output stays as it is.
+  // Used from the next batch on, or as soon as the current output blocks; number -1: no change.
   Output next_;
   std::vector<Batch> waiting_;
   std::size_t waiting_bytes_ = 0;
-  std::vector<std::string> spare_;  // their memory is used again
+  std::vector<std::string> spare_;  // buffers kept for reuse
   bool running_ = false;            // the thread was started
   bool stopping_ = false;
   std::atomic<std::chrono::nanoseconds> give_up_at_ = std::chrono::nanoseconds::max();
-  // Of the thread.
+  // Used by the writing thread only.
   Output output_;
   bool torn_ = false;  // the last line was written in part
   std::uint64_t told_left_out_ = 0;

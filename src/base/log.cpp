@@ -83,7 +83,7 @@ bool plain(char c) {
   return c >= ' ' && c < 0x7F && c != '"' && c != '\\';
 }
 
-// What a terminal might obey: the controls beyond ASCII, and the marks that turn the direction of text.
+// Sequences that a terminal may act on: control characters beyond ASCII, and marks that change the text direction.
 bool obeyed_by_terminals(std::string_view sequence) {
   return (sequence.size() == 2 && sequence[0] == '\xC2' && static_cast<unsigned char>(sequence[1]) < 0xA0) ||
          (sequence.starts_with("\xE2\x80") && (sequence[2] >= '\xA8' && sequence[2] <= '\xAE')) ||
@@ -144,7 +144,7 @@ bool needs_quotes(std::string_view value) {
   return value.empty();
 }
 
-// Everything but strings: written alike in both formats. JSON knows no NaN and no infinity.
+// Appends everything but strings, in the same form for both formats. JSON has no NaN and no infinity.
 struct AppendNumber {
   Buffer& out;
 
@@ -229,9 +229,9 @@ Log::Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format)
 
 Log::~Log() {
   try {
-    tell_left_out(LeftOut::all);
+    report_left_out(LeftOut::all);
   } catch (const std::exception&) {
-    return;  // no memory for a last line
+    return;  // no memory to write the line
   }
 }
 
@@ -249,10 +249,10 @@ std::string_view log_line(LogFormat format, Time now, LogLevel level, std::strin
 
 void Log::write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
   const std::scoped_lock lock(writing_);
-  if (!tell_unwritten() || !put(log_line(format_, clock_.now(), level, message, fields))) ++unwritten_;
+  if (!report_unwritten() || !put(log_line(format_, clock_.now(), level, message, fields))) ++unwritten_;
 }
 
-bool Log::tell_unwritten() const {
+bool Log::report_unwritten() const {
   if (unwritten_ == 0) return true;
   if (!put(log_line(format_, clock_.now(), LogLevel::warn, "log lines left out", {{"count", unwritten_}})))
     return false;
@@ -278,7 +278,7 @@ bool Log::put(std::string_view line) const {
 }
 
 void Log::write_limited(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
-  tell_left_out(LeftOut::of_past_seconds);
+  report_left_out(LeftOut::of_past_seconds);
   if (count(level, message)) write(level, message, fields);
 }
 
@@ -292,17 +292,17 @@ bool Log::count(LogLevel level, std::string_view message) const {
   return ++found->lines <= lines_per_second;
 }
 
-void Log::tell_left_out(LeftOut which) const {
+void Log::report_left_out(LeftOut which) const {
   {
     const std::scoped_lock lock(writing_);
-    tell_unwritten();
+    report_unwritten();
   }
   std::vector<Repeated> passed;
   {
     const std::scoped_lock lock(counting_);
     if (repeated_.empty()) return;
     const Time now = clock_.now();
-    // A clock that was set back ends a second, too.
+    // A clock that was set back also ends the second.
     const auto has_passed = [&](const Repeated& each) {
       return which == LeftOut::all || now < each.since || now >= each.since + std::chrono::seconds(1);
     };

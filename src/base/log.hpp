@@ -54,7 +54,7 @@ class Log {
  public:
   // Longer values are cut, so that no request can make a line of any size.
   static constexpr std::size_t max_value = 2048;
-  // Of one message, warnings and errors only.
+  // The limit for one message; applies to warnings and errors.
   static constexpr std::uint64_t lines_per_second = 10;
 
   Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format);
@@ -77,18 +77,18 @@ class Log {
   void error(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     if (enabled(LogLevel::error)) write_limited(LogLevel::error, message, fields);
   }
-  // An info line whatever the level is, off too: for what must leave a trace.
+  // Writes an info line at any log level, even off: for events that must leave a trace.
   void always(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     write(LogLevel::info, message, fields);
   }
 
-  // Says how many lines were left out in seconds that have passed. Every line does so for those before it; call it now
-  // and then, so that the last ones are told as well.
-  void tell_left_out() const { tell_left_out(LeftOut::of_past_seconds); }
+  // Logs how many lines were dropped in past seconds. Every line does this for those before it; call it regularly so
+  // that the last ones are reported too.
+  void report_left_out() const { report_left_out(LeftOut::of_past_seconds); }
 
  private:
   enum class LeftOut : std::uint8_t { of_past_seconds, all };
-  // What was written of a message in the second that began at `since`.
+  // Counts the lines of one message in the second that began at `since`.
   struct Repeated {
     std::string message;
     LogLevel level = LogLevel::error;
@@ -98,12 +98,12 @@ class Log {
 
   void write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;
   void write_limited(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;
-  void tell_left_out(LeftOut which) const;
+  void report_left_out(LeftOut which) const;
   // Whether this line may be written.
   bool count(LogLevel level, std::string_view message) const;
-  // These two with writing_; whether the line is out.
+  // Call these two with writing_ held; they return whether the line was written.
   bool put(std::string_view line) const;
-  bool tell_unwritten() const;
+  bool report_unwritten() const;
 
   const Clock& clock_;
   int descriptor_;
@@ -114,7 +114,7 @@ class Log {
   mutable std::uint64_t unwritten_ = 0;
   mutable bool torn_ = false;  // the last line was written in part
   mutable std::mutex counting_;
-  mutable std::vector<Repeated> repeated_;  // messages of the last second: texts of this program, so there are few
+  mutable std::vector<Repeated> repeated_;  // messages of the last second: program texts, so there are few
 };
 
 }  // namespace once::base

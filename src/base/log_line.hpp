@@ -8,7 +8,7 @@
 
 namespace once::base {
 
-// With its line end. Valid until the next call on the same thread. The format is not `automatic`.
+// The line with its line end, valid until the next call on the same thread. The format must not be `automatic`.
 std::string_view log_line(LogFormat format, Time now, LogLevel level, std::string_view message,
                           std::initializer_list<LogField> fields);
 

@@ -1,5 +1,5 @@
-// Work that an event loop must not do itself: it blocks, or takes so long that other connections would notice. Its
-// caller awaits it. The threads are a port.
+// Runs work outside the event loop, because it blocks or takes so long that other connections would notice. The caller
+// awaits the result. The threads are a port.
 #pragma once
 
 #include <coroutine>
@@ -13,20 +13,20 @@ namespace once::base {
 class OffloadJob {
  public:
   virtual void execute() = 0;   // may block
-  virtual void executed() = 0;  // right after it, on the same thread; the job may be gone afterwards
+  virtual void executed() = 0;  // called right after it on the same thread; may destroy the job
 
  protected:
   ~OffloadJob() = default;
 };
 
-// Where jobs are executed. Every job that was added is.
+// Where jobs are executed. Every job that is added is executed.
 class Offload {
  public:
   virtual ~Offload() = default;
   virtual void add(OffloadJob& job) = 0;
 };
 
-// co_await call: the result of `act`, which is executed there; the caller goes on at home.
+// co_await call: runs `act` there and resumes the caller at home with its result.
 template <class Act>
 class [[nodiscard]] OffloadCall final : private Work, private OffloadJob {
  public:

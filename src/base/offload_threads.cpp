@@ -6,8 +6,7 @@ namespace once::base {
 
 namespace {
 
-// What is done for one body is done by one thread at a time, so a second one keeps a large body from delaying all
-// others.
+// One body is processed by one thread at a time, so a second thread keeps a large body from delaying all others.
 constexpr std::size_t thread_count = 2;
 
 }  // namespace

@@ -16,10 +16,10 @@ class OffloadThreads final : public Offload {
   OffloadThreads() = default;
   OffloadThreads(const OffloadThreads&) = delete;
   OffloadThreads& operator=(const OffloadThreads&) = delete;
-  // Executes what was added. Nothing is added any more.
+  // Executes what is queued, then ends. Nothing may be added any more.
   ~OffloadThreads() override;
 
-  // From any thread. The first job starts the threads.
+  // Thread-safe. The first job starts the threads.
   void add(OffloadJob& job) override;
 
  private:

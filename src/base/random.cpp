@@ -32,7 +32,7 @@ void SystemRandom::fill(std::span<std::uint8_t> out) {
     }
     const std::size_t take = std::min(out.size(), block_.size() - used_);
     std::memcpy(out.data(), block_.data() + used_, take);
-    // What was handed out is wiped: a later memory disclosure shows no live nonce.
+    // Wipe the bytes that were handed out: a later memory disclosure shows no live nonce.
     std::memset(block_.data() + used_, 0, take);
     used_ += take;
     out = out.subspan(take);

@@ -28,11 +28,12 @@ ssize_t write_if_ready(int descriptor, std::string_view piece, bool plain) {
   const int found = ::poll(&ready, 1, 0);
   if (found == 0) errno = EAGAIN;
   if (found <= 0) return -1;
-  // Another writer of the same pipe may have taken the room since.
+  // Another writer of the same pipe may have used the room since the poll.
   const iovec part{.iov_base = const_cast<char*>(piece.data()), .iov_len = piece.size()};
   const ssize_t written = ::pwritev2(descriptor, &part, 1, -1, RWF_NOWAIT);
   if (written >= 0 || errno == EAGAIN || errno == EINTR) return written;
-  // An older kernel, a terminal, or a filter of system calls that does not know this one; another error comes again.
+  // RWF_NOWAIT is not supported here: an older kernel, a terminal, or a filter of system calls. Other errors occur
+  // again.
   return ::write(descriptor, piece.data(), piece.size());
 }
 

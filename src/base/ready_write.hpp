@@ -10,11 +10,11 @@
 
 namespace once::base {
 
-// A file on disk: it is always ready, and takes any size at once.
+// Whether this is a file on disk, which is always ready and accepts any size at once.
 bool is_plain_file(int descriptor);
 
-// What one write may take: a pipe that is ready has room for PIPE_BUF bytes, and does not mix them with those of other
-// processes. Whole lines, unless one is longer.
+// The part to write next: a ready pipe has room for PIPE_BUF bytes, and does not mix those with other processes'
+// writes. Whole lines, unless one is longer.
 std::string_view next_piece(std::string_view lines, bool plain);
 
 // write(2) of such a piece; -1 with EAGAIN if the output has no room now.

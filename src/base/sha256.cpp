@@ -11,7 +11,7 @@ namespace once::base {
 namespace {
 
 constexpr std::size_t block_size = 64;
-constexpr std::size_t length_size = 8;  // of a part, before it
+constexpr std::size_t length_size = 8;  // of the length before a part
 
 void write_length(char* out, std::uint64_t size) {
   for (std::size_t i = 0; i < length_size; ++i) out[i] = static_cast<char>(size >> (56 - 8 * i));
@@ -38,7 +38,7 @@ std::string padded_key(std::string_view secret, char pad) {
 }  // namespace
 
 void Sha256::update_part(std::string_view part) {
-  // Length and part together where they fit: a call costs more than the bytes of a short part.
+  // Hash length and part in one call if both fit: a call costs more than the bytes of a short part.
   std::array<char, 128> joined;
   write_length(joined.data(), part.size());
   const bool fits = part.size() <= joined.size() - length_size;

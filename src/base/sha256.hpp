@@ -23,9 +23,9 @@ class Sha256 {
   Sha256() { SHA256_Init(&context_); }
 
   void update(std::string_view bytes) { SHA256_Update(&context_, bytes.data(), bytes.size()); }
-  // A length first, so that ("ab", "c") and ("a", "bc") differ.
+  // Hashes the length first, so that ("ab", "c") and ("a", "bc") differ.
   void update_part(std::string_view part);
-  // The same for a part that is not in memory as a whole: its length, and update() with its bytes follows.
+  // The same for a part that is not in memory as a whole: hashes its length; update() with its bytes follows.
   void begin_part(std::uint64_t size);
   Digest digest();
 

@@ -1,5 +1,5 @@
-// Signals belong to the program, and Once may be a library inside of it: its threads take none, and its writes to a
-// connection that is gone raise none.
+// Signals belong to the program, and Once may be a library inside it: its threads handle none, and its writes to closed
+// connections raise none.
 #pragma once
 
 #include <signal.h>
@@ -8,7 +8,8 @@
 
 namespace once::base {
 
-// Around the start of a thread, which inherits it: no signal of the program is handled on a thread of ours.
+// Blocks all signals on this thread while a thread is started, which inherits the mask: our threads never run the
+// program's signal handlers.
 class SignalsBlocked {
  public:
   SignalsBlocked();
@@ -20,7 +21,7 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// Around calls of a library whose writes may raise SIGPIPE: the calling thread does not see it.
+// Blocks SIGPIPE on the calling thread around library calls that write to sockets.
 class PipeSignalBlocked {
  public:
   PipeSignalBlocked();
@@ -30,7 +31,7 @@ class PipeSignalBlocked {
 
  private:
   sigset_t before_{};
-  bool blocks_ = false;  // it was neither blocked nor pending
+  bool blocks_ = false;  // SIGPIPE was neither blocked nor pending before
 };
 
 }  // namespace once::base

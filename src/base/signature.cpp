@@ -50,7 +50,7 @@ std::shared_ptr<EVP_PKEY> shared(EVP_PKEY* key) {
   return {key, [](EVP_PKEY* owned) { EVP_PKEY_free(owned); }};
 }
 
-// What went wrong in OpenSSL is of no use to anybody here, and must not turn up in the next one's errors.
+// Clears OpenSSL's error queue on failure: the errors are not reported, and must not show up in a later call.
 std::shared_ptr<EVP_PKEY> built(const char* type, OSSL_PARAM_BLD* builder) {
   const Parameters parameters(OSSL_PARAM_BLD_to_param(builder));
   const KeyContext context(EVP_PKEY_CTX_new_from_name(nullptr, type, nullptr));
@@ -79,14 +79,14 @@ bool sound(EVP_PKEY* key) {
   return good;
 }
 
-// OpenSSL wants ECDSA signatures in DER, tokens have the two numbers side by side.
+// Tokens have the two numbers side by side; OpenSSL expects DER.
 std::optional<std::string> der_of(std::string_view raw) {
   if (raw.size() != 2 * coordinate_size) return std::nullopt;
   Number r = number_of(raw.substr(0, coordinate_size));
   Number s = number_of(raw.substr(coordinate_size));
   const EcdsaSignature signature(ECDSA_SIG_new());
   if (!r || !s || !signature) return std::nullopt;
-  // They belong to the signature from here on.
+  // The signature owns them from here on.
   if (ECDSA_SIG_set0(signature.get(), r.release(), s.release()) != 1) return std::nullopt;
   unsigned char* bytes = nullptr;
   const int size = i2d_ECDSA_SIG(signature.get(), &bytes);
@@ -212,7 +212,7 @@ bool SignatureKey::verifies(std::string_view message, std::string_view signature
     if (!der) return false;
     signature = *der;
   }
-  // Ed25519 hashes in its own way.
+  // Ed25519 has its hash built in.
   const EVP_MD* const digest = algorithm_ == SignatureAlgorithm::eddsa ? nullptr : EVP_sha256();
   const DigestContext context(EVP_MD_CTX_new());
   const bool good =

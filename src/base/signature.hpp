@@ -1,5 +1,5 @@
 // Keys that verify signatures. The kind of key determines its one algorithm, so a message cannot make a public key be
-// used as a secret, or turn verification off. Nothing here signs.
+// used as a secret, or turn verification off. It cannot sign.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class SignatureAlgorithm : std::uint8_t {
 };
 std::string_view name_of(SignatureAlgorithm algorithm);
 
-// RSA keys of other sizes are refused: smaller ones can be broken, larger ones take a request's worth of time.
+// Other RSA sizes are refused: smaller keys can be broken, larger ones take too much time per request.
 inline constexpr int least_rsa_bits = 2048;
 inline constexpr int most_rsa_bits = 8192;
 // RFC 7518: a secret for HMAC-SHA-256 is at least as long as its result.
@@ -35,7 +35,7 @@ inline constexpr std::size_t shortest_mac_secret = 32;
 // Copies share the key. Any number of threads may use it at once.
 class SignatureKey {
  public:
-  // The error is for people and goes behind "the key ".
+  // The error reads as the end of a sentence that begins "the key ".
   using Made = std::expected<SignatureKey, std::string>;
 
   static Made secret(std::string_view bytes);
@@ -43,7 +43,7 @@ class SignatureKey {
   static Made rsa(std::string_view modulus, std::string_view exponent);
   static Made p256(std::string_view x, std::string_view y);
   static Made ed25519(std::string_view bytes);
-  // Every "-----BEGIN PUBLIC KEY-----" of a text; at least one, and nothing else in PEM.
+  // Parses every "-----BEGIN PUBLIC KEY-----" block of a text; at least one, and no other kind of PEM block.
   static std::expected<std::vector<SignatureKey>, std::string> all_of_pem(std::string_view text);
 
   SignatureAlgorithm algorithm() const { return algorithm_; }

@@ -22,7 +22,7 @@ class [[nodiscard]] Locked {
   }
   T* operator->() const { return &**this; }
 
-  // For work that must not keep others waiting. References to the value must not be used until lock().
+  // Releases the lock for slow work. References to the value must not be used until lock().
   void unlock() { lock_.unlock(); }
   void lock() { lock_.lock(); }
   // Releases the lock while it waits.
@@ -44,7 +44,7 @@ class Synchronized {
   Locked<T> lock() { return {mutex_, value_}; }
   Locked<const T> lock() const { return {mutex_, value_}; }
 
-  // Without the lock: for a caller that knows why nobody changes the value at the same time.
+  // Without the lock, for a caller that knows that no other thread changes the value now.
   const T& unlocked() const { return value_; }
 
  private:

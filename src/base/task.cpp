@@ -7,7 +7,7 @@ namespace once::base {
 
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 
-// A recycled frame would hide a use after free from the sanitizers.
+// With sanitizers, frames are not recycled: that would hide a use after free.
 void* allocate_frame(std::size_t size) {
   return ::operator new(size);
 }

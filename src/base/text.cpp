@@ -81,7 +81,7 @@ bool iequals(std::string_view left, std::string_view right) {
 }
 
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  // Words come from outside: a suggestion for a very long one helps nobody and costs its square.
+  // Words come from outside: long ones are skipped, because the cost grows with the square of their length.
   if (word.empty() || word.size() > 64) return std::nullopt;
   std::optional<std::string_view> best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
@@ -122,7 +122,7 @@ std::string format_duration(Duration duration) {
   const auto value = static_cast<std::uint64_t>(duration.count());
   const Unit* best = &duration_units.front();
   for (const Unit& unit : duration_units) {
-    // One day reads better as 24h.
+    // "24h" reads better than "1d".
     if (value % unit.factor == 0 && (unit.factor != day_ms || value > day_ms)) best = &unit;
   }
   return fmt::format("{}{}", value / best->factor, best->name);

@@ -16,9 +16,9 @@ namespace once::base {
 
 // "a,,b" has three parts; "" has one, empty.
 std::vector<std::string_view> split(std::string_view text, char separator);
-// Without blanks, tabs and line ends at both ends.
+// Without blanks, tabs and line ends on both sides.
 std::string_view trim(std::string_view text);
-// ASCII letters only: for header names and the like.
+// Ignores the case of ASCII letters, for header names and the like.
 bool iequals(std::string_view left, std::string_view right);
 
 // The candidate that `word` was most likely meant to be, if any is close enough to suggest.
@@ -27,7 +27,7 @@ std::optional<std::string_view> nearest(std::string_view word, std::span<const s
 // Decimal digits only.
 std::optional<std::uint64_t> parse_number(std::string_view text);
 
-// What may stand behind a number, and how much it is: of milliseconds, and of bytes.
+// Units that may follow a number, and their size in milliseconds or bytes.
 struct Unit {
   std::string_view name;
   std::uint64_t factor;
@@ -47,7 +47,7 @@ std::string format_size(std::size_t size);
 // "2026-11-15T04:03:14.455Z" (RFC 3339), to the millisecond.
 std::string rfc3339(Time time);
 
-// Decimal digits, without a detour through a temporary string.
+// Appends decimal digits without a temporary string.
 void append_number(std::string& out, std::uint64_t number);
 
 }  // namespace once::base

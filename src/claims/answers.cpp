@@ -24,10 +24,10 @@ namespace {
 
 constexpr std::string_view json_type = "application/json";
 constexpr std::string_view value_fields = "Content-Type: application/json\r\n";
-// A long poll is the better way to wait; who does not use it should not come back more often than this.
+// Clients should long-poll; those that do not should not retry more often than this.
 constexpr std::int64_t longest_retry_after = 5;
 
-// {"status":"…", then members one by one.
+// Writes {"status":"…", then members one by one.
 class Object {
  public:
   explicit Object(std::string_view status) : text_(R"({"status":)") { append_json_string(text_, status); }
@@ -61,7 +61,7 @@ std::uint64_t number_of(Attempt attempt) {
   return static_cast<std::uint32_t>(attempt);
 }
 
-// Whole seconds, at least one.
+// The time in whole seconds, at least one.
 std::uint64_t seconds_until(Time then, Time now) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(then - now).count();
   return static_cast<std::uint64_t>(std::max<std::int64_t>(seconds, 1));
@@ -76,7 +76,7 @@ std::string_view content_type_of(std::string_view fields) {
   return {};
 }
 
-// JSON as it is; other outcomes, which only once_finish() can have recorded, as text or in hex.
+// Adds JSON values unchanged; other outcomes, which only once_finish() can have recorded, as text or in hex.
 void add_value(Object& object, const StoredResponse& response) {
   if (is_json(content_type_of(response.headers)) && is_json_value(response.body)) {
     object.raw("value", response.body);
@@ -87,7 +87,7 @@ void add_value(Object& object, const StoredResponse& response) {
   }
 }
 
-// The pieces that were read, and where the next one follows.
+// Adds the pieces that were read, and the position of the next one.
 void add_progress(Object& object, const Op& read, const ProgressPlace& place) {
   std::string pieces = "[";
   for (const OutcomeBytes& chunk : read.chunks) {

@@ -16,7 +16,7 @@
 
 namespace once::claims {
 
-// A response, and how it is counted.
+// A response and its result for metrics.
 struct ClaimsAnswer {
   http::ServiceResponse response;
   ClaimsResult result = ClaimsResult::done;
@@ -26,11 +26,11 @@ class ClaimsAnswers {
  public:
   explicit ClaimsAnswers(std::string type_base) : type_base_(std::move(type_base)) {}
 
-  // The result of a claim; `handle` is for one that was acquired.
+  // The response to a claim; `handle` is used if it was acquired.
   ClaimsAnswer claimed(const Op& claim, std::string_view handle) const;
-  // The result of a lookup.
+  // The response to a lookup.
   ClaimsAnswer found(const Op& lookup) const { return state_of(lookup, nullptr); }
-  // The same with the progress that was read from there on.
+  // The same with the progress that was read.
   ClaimsAnswer followed(const Op& read, const ProgressPlace& place) const { return state_of(read, &place); }
 
   ClaimsAnswer renewed(Time lease_until) const;
@@ -47,7 +47,7 @@ class ClaimsAnswers {
   ClaimsAnswer not_found() const;
   ClaimsAnswer not_allowed(std::string_view allow) const;
   ClaimsAnswer store_failed(const Op& op) const;
-  // To the owner of a claim: it is lost, or the store failed.
+  // The response to the owner of a claim that is lost, or if the store failed.
   ClaimsAnswer not_done(const Op& op) const { return op.status == OpStatus::lost ? lost() : store_failed(op); }
   ClaimsAnswer no_memory() const;
 
@@ -61,11 +61,11 @@ class ClaimsAnswers {
   std::string type_base_;
 };
 
-// The lease of a renewal that asks for none: the usual one, or what is left of a longer one. A renewal never shortens
-// it.
+// The lease of a renewal that does not ask for one: the usual one, or the rest of a longer one. A renewal never
+// shortens a lease.
 Duration unasked_lease(const Op& lookup, const Nonce& nonce);
 
-// The outcome of a claim that succeeded with this JSON value, as it is recorded.
+// Encodes the outcome of a claim that succeeded with this JSON value.
 OutcomeBytes outcome_of(std::string_view value);
 
 }  // namespace once::claims

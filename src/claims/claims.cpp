@@ -8,7 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/text.hpp"
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "store/search.hpp"
 
 namespace once::claims {
@@ -22,7 +22,7 @@ constexpr std::string_view collection = "/v1/claims";
 constexpr Duration longest_wait = std::chrono::minutes(1);  // of a long poll
 constexpr std::size_t scopes_with_metrics = 20;             // of each tenant; its others are counted together
 
-// An answer that its client has not read yet.
+// The memory of an answer, held until its client has read it.
 class HeldAnswer {
  public:
   HeldAnswer(Gateway& gateway, std::size_t bytes) : gateway_(gateway), bytes_(bytes) {}
@@ -35,7 +35,7 @@ class HeldAnswer {
   std::size_t bytes_;
 };
 
-// Of what the store found. Known before an answer is made of it, which takes as much again.
+// The size of the value in the record; checked before an answer is built, which takes as much again.
 std::size_t value_size(const Op& op) {
   std::size_t size = op.record && op.record->outcome ? op.record->outcome->size() : 0;
   for (const OutcomeBytes& chunk : op.chunks) size += chunk->size();
@@ -54,7 +54,7 @@ Op op_of(const ClaimHandle& handle, Verb verb) {
   return op;
 }
 
-// One long poll, while it lasts.
+// Counts one long poll while it lasts.
 class Poll {
  public:
   explicit Poll(ClaimsMetrics& metrics) : metrics_(metrics) { metrics_.waiting.add(); }
@@ -66,7 +66,7 @@ class Poll {
   ClaimsMetrics& metrics_;
 };
 
-// A service that stops answers its long polls with what is known.
+// The client of a long poll. When the service stops, long polls end with the current state.
 class Asker final : public Presence {
  public:
   Asker(const bool& client_left, const std::atomic<bool>& stopping) : client_left_(client_left), stopping_(stopping) {}
@@ -171,13 +171,13 @@ Task<ServiceResponse> Claims::handle(const ServiceRequest& request) {
 }
 
 bool Claims::hold(std::size_t bytes, std::shared_ptr<const void>& held) {
-  if (bytes <= ToldOutcomes::largest_uncounted) return true;
+  if (bytes <= SharedOutcomes::largest_uncounted) return true;
   if (!ports_.gateway.take_memory(HeldFor::replay, bytes)) return false;
   held = std::make_shared<HeldAnswer>(ports_.gateway, bytes);
   return true;
 }
 
-// Of a request that was admitted.
+// Answers a request that was admitted.
 Task<ClaimsAnswer> Claims::answer(const ServiceRequest& request, Route route) {
   if (route.verb == ClaimsVerb::other) {
     co_return ClaimsAnswer{
@@ -234,17 +234,17 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
       count_acquired(op, of_scope);
       break;
     }
-    if (claimed.overtaken) continue;  // the store says who has it now
+    if (claimed.overtaken) continue;  // the store now shows who has it
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
-    // A late copy of a claim that its owner has ended is in flight under its own nonce. Waiting does not change that.
+    // A late copy of a claim that its owner has ended is in flight under its own nonce. Waiting does not help.
     const bool ended = op.record && (op.record->nonce == op.nonce || op.record->nonce == released_nonce(op.nonce));
     if (!in_flight || ended || asked->name.wait <= Duration::zero()) break;
     Op seen;
-    seen.status = OpStatus::done;  // until the store is asked: too many may be waiting already
+    seen.status = OpStatus::done;  // before the store is asked: the limit of waiting clients may be reached
     const WaitEnd waited = co_await wait_for_owner(owner, op.id, call.request.client_left, seen);
-    // A claim for a client that has left would be nobody's until its lease is over.
+    // A claim for a client that has left would have no owner until its lease ends.
     if (waited != WaitEnd::limit && waited != WaitEnd::left) continue;
-    // The store went away meanwhile: what it said before may be long over.
+    // The store went down meanwhile: its last answer may be outdated.
     if (seen.status == OpStatus::failed) answer_failed(op, seen.fault, seen.error);
     break;
   }
@@ -361,7 +361,7 @@ Task<ClaimsAnswer> Claims::progress(Call call, ClaimHandle handle) {
   co_return answers_.too_much_progress();
 }
 
-// Without a TTL of its own an outcome is kept for as long as the claim asked for, which its record knows.
+// Without its own ttl an outcome is kept as long as the claim asked, which is in its record.
 Task<void> Claims::finish(Op& op) {
   if (op.terms.ttl == Duration::zero()) {
     op.terms.ttl = ClaimTerms().ttl;

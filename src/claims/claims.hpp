@@ -33,7 +33,7 @@ struct ClaimsPorts {
   Waiters& waiters;
   const Log& log;
   ClaimsMetrics& metrics;
-  Gateway& gateway;  // whose memory and counters it shares
+  Gateway& gateway;  // shares its memory limit and counters
 };
 
 class Claims final : public http::ServiceHandler, private ClaimantHost {
@@ -47,7 +47,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   Result<void> start(const std::vector<int>& inherited = {}) { return thread_.start(settings_.listen, inherited); }
   const std::string& address() const { return thread_.address(); }
   int listening() const { return thread_.listening(); }
-  // Another process listens on the same socket: it is left as it is.
+  // Another process listens on the same socket: leave its file.
   void hand_over() { thread_.hand_over(); }
   http::Loop& loop() { return thread_.loop(); }
 
@@ -57,7 +57,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   bool ended() const { return thread_.ended(); }
 
  private:
-  // A request with its tenant.
+  // A request and its tenant.
   struct Call {
     const http::ServiceRequest& request;
     std::string_view tenant;
@@ -65,8 +65,8 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   // The parsed path.
   struct Route {
     ClaimsVerb verb = ClaimsVerb::other;
-    std::string_view allow;   // methods; empty: there is nothing here
-    std::string_view handle;  // of the claim, for the verbs of its owner
+    std::string_view allow;   // the allowed methods; empty: unknown path
+    std::string_view handle;  // of the claim, for verbs of its owner
   };
   static Route route_of(const http::RequestHead& head);
 
@@ -81,7 +81,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   // A large response counts against the memory limit until the client has read it. False: the limit is reached.
   bool hold(std::size_t bytes, std::shared_ptr<const void>& held);
 
-  // Why a request is refused because of its head.
+  // The refusal of a request because of its head.
   std::optional<ClaimsAnswer> refused(const http::RequestHead& head, const Route& route) const;
   Task<ClaimsAnswer> answer(const http::ServiceRequest& request, Route route);
   Task<ClaimsAnswer> claim(Call call);
@@ -95,12 +95,12 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
 
   void store_failed(const Op& op) override;
   void retries(const Op& /*op*/) override {}
-  // A claim has a lease chosen by the client, and lapses with it.
+  // Does nothing: a claim has a lease chosen by the client and lapses with it.
   void end_in_background(Op /*end*/, Stands /*claim*/, std::shared_ptr<const void> /*kept_alive*/) override {}
 
   Task<void> finish(Op& op);
   OwnerWait owner_wait(Duration limit);
-  // False: too many wait already, so that the request is answered at once.
+  // Counts one more waiting client. False: too many wait already, so answer at once.
   bool may_wait();
   Task<WaitEnd> wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen);
   void count_acquired(const Op& claim, ScopeMetrics& of_scope);
@@ -114,7 +114,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   SystemClock clock_;
   std::atomic<bool> stopping_ = false;
   http::ServiceThread thread_;
-  Claimant claimant_;  // on that thread
+  Claimant claimant_;  // used on that thread
   Progress progress_;
 };
 

@@ -67,7 +67,7 @@ std::optional<std::string_view> Tenants::of(const http::RequestHead& head) const
 
 OperationId Identities::operation(std::string_view tenant, std::string_view scope, KeyKind kind,
                                   std::string_view key) const {
-  // The gateway's scopes begin with another word, so no request of its has this id.
+  // The gateway's scopes begin with another word, so no request of the gateway has this id.
   const std::array<std::string_view, 4> parts = {"claims", tenant, scope, kind == KeyKind::given ? "key" : "inputs"};
   return ids_.make(parts, key);
 }
@@ -91,7 +91,7 @@ Identities::Half Identities::proof(std::string_view tenant, const OperationId& i
   return half;
 }
 
-// Half of it is as random as what was given, the other half proves whose it is.
+// One half is as random as the given nonce, the other half proves the tenant.
 Nonce Identities::owner(std::string_view tenant, const OperationId& id, const Nonce& given) const {
   HmacSha256::Stream stream = hmac_.start();
   stream.update_part(nonce_domain);

@@ -1,5 +1,5 @@
-// Tenants, and how they enter operation ids and nonces. Everything that separates tenants is here: the operation id
-// contains the tenant, and so does the nonce of a claim, so that a handle works only for its tenant.
+// Tenants, and how they enter operation ids and nonces. All separation of tenants is here: the operation id contains
+// the tenant, and so does the nonce of a claim, so that a handle works only for its tenant.
 #pragma once
 
 #include <optional>
@@ -51,7 +51,7 @@ class Identities {
 
   // hex(id).hex(nonce), as in Idempotency-Claim.
   static std::string text_of(const ClaimHandle& handle);
-  // nullopt: no handle, or not one of this tenant.
+  // nullopt: it is no handle, or not of this tenant.
   std::optional<ClaimHandle> read(std::string_view tenant, std::string_view text) const;
 
  private:

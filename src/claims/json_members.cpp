@@ -9,7 +9,7 @@ namespace once::claims {
 
 namespace {
 
-// More members are refused, which bounds the search for a name that is there twice.
+// More members are refused, which bounds the search for duplicate names.
 constexpr std::size_t most_members = 64;
 
 class AnyValue final : public JsonVisitor {};
@@ -38,11 +38,11 @@ class MemberReader final : public JsonVisitor {
  private:
   bool ended(std::string_view written) {
     if (depth_ == 1) members_.back().value = written;
-    return depth_ > 0;  // a document that is no object ends here
+    return depth_ > 0;  // a document that is no object is refused here
   }
 
   std::vector<JsonMember> members_;
-  std::size_t depth_ = 0;  // containers that are open
+  std::size_t depth_ = 0;  // the number of open containers
 };
 
 }  // namespace

@@ -24,23 +24,23 @@ enum class ClaimsResult : std::uint8_t {
   in_progress,
   unknown,
   mismatch,
-  none,    // looked up, and there is no such operation
-  failed,  // looked up, and the last attempt failed
+  none,    // a lookup found no operation
+  failed,  // a lookup found a failed attempt
   done,
   lost,     // the claim is no longer current
-  invalid,  // the request was refused as it stands
+  invalid,  // the request itself was refused
   unauthorized,
-  error,  // the store could not do it
+  error,  // the store failed
 };
 inline constexpr std::size_t claims_result_count = 12;
 
 std::string_view name_of(ClaimsVerb verb);
 std::string_view name_of(ClaimsResult result);
 
-// How a request of this verb can end.
+// The possible results of a request of this verb.
 std::span<const ClaimsResult> results_of(ClaimsVerb verb);
 
-// Claims of one scope.
+// The claims of one scope.
 struct ScopeMetrics {
   std::array<Counter, claims_result_count> claims;
   Counter takeovers;
@@ -49,20 +49,20 @@ struct ScopeMetrics {
   void count(ClaimsResult result) { claims[static_cast<std::size_t>(result)].add(); }
 };
 
-// By tenant and scope. Tenants are named in the settings. Scopes are whatever clients write, so that each tenant has a
-// limited number of them here, and all its others are counted together.
+// By tenant and scope. Tenants are named in the settings, scopes by clients, so each tenant has a limited number of
+// scopes here and all its others are counted together.
 class MetricsByScope {
  public:
   static constexpr std::string_view other_scopes = "other";
 
   using See = std::function<void(std::string_view tenant, std::string_view scope, const ScopeMetrics& metrics)>;
 
-  // For the thread that counts. `most`: the scopes of one tenant that are counted alone.
+  // For the thread that counts. `most` is the number of scopes per tenant that are counted separately.
   ScopeMetrics& of(std::string_view tenant, std::string_view scope, std::size_t most);
   void for_each(const See& see) const;
 
  private:
-  // Nothing is erased, and nodes of a map stay where they are.
+  // Nothing is erased, and a map's nodes do not move.
   using Scopes = std::map<std::string, ScopeMetrics, std::less<>>;
   Synchronized<std::map<std::string, Scopes, std::less<>>> tenants_;
 };
@@ -76,7 +76,7 @@ struct ClaimsMetrics {
   Counter waits_refused;  // long polls answered at once, because claims.max_waiting was reached
   Counter connections_open;
   Counter connections_refused;
-  Counter connections_displaced;  // closed without a request at work, to make room
+  Counter connections_displaced;  // idle connections closed to make room
   Counter bodies_refused;
   Counter progress_refused;  // because of the limit on the progress of a claim
 

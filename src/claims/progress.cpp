@@ -13,7 +13,7 @@ namespace once::claims {
 
 namespace {
 
-// Of one response; a client that wants more asks again.
+// The limit of one response; a client continues with another request.
 constexpr std::size_t progress_per_read = std::size_t{256} << 10U;
 
 }  // namespace
@@ -43,7 +43,7 @@ Task<Appended> Progress::append(ClaimHandle handle, ProgressAsked piece, Op& op)
   std::uint64_t before = 0;
   if (piece.number > 0) {
     op = read_op(handle.id, piece.number - 1);
-    op.chunk_bytes = 0;  // only that one
+    op.chunk_bytes = 0;  // read only that one
     co_await ports_.claimant.ask(op);
     if (op.status == OpStatus::done && standing_of(op, handle.nonce) != Standing::started) op.status = OpStatus::lost;
     if (op.status != OpStatus::done) co_return Appended::not_done;

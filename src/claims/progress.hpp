@@ -19,11 +19,11 @@
 
 namespace once::claims {
 
-// What a piece counts against the limit in addition to its bytes, because a store needs about that much for it.
+// What a piece counts against the limit in addition to its bytes; stores need about that much for it.
 inline constexpr std::size_t piece_overhead = 128;
 
-// A chunk contains its piece and what all pieces up to this one count. So any gateway can check the limit by reading
-// one chunk.
+// A chunk contains its piece and the total that all pieces up to it count, so any gateway can check the limit by
+// reading one chunk.
 struct StoredPiece {
   std::uint64_t counted = 0;
   std::string_view data;  // JSON
@@ -32,7 +32,7 @@ OutcomeBytes encode_piece(const StoredPiece& piece);
 std::optional<StoredPiece> decode_piece(std::string_view chunk);
 
 enum class Appended : std::uint8_t {
-  done,      // now or earlier
+  done,      // now, or by an earlier request
   not_done,  // the claim is lost, or the store failed: see the op
   gap,       // the piece before this one is missing
   too_much,  // over the limit
@@ -48,14 +48,14 @@ struct ProgressPorts {
 
 class Progress {
  public:
-  // `limit`: for all pieces of one claim together.
+  // `limit` applies to all pieces of one claim together.
   Progress(const ProgressPorts& ports, std::size_t limit) : ports_(ports), limit_(limit) {}
 
-  // Notifies clients that wait in this process.
+  // Appends the piece and notifies clients that wait in this process.
   Task<Appended> append(ClaimHandle handle, ProgressAsked piece, Op& op);
 
-  // The record and some of its pieces. If another claim than the one in `place` has the work, it is read from its first
-  // piece on, and `place` says so.
+  // Reads the record and some of its pieces. If another claim than the one in `place` is current, reads that from its
+  // first piece on and updates `place`.
   Task<void> read(OperationId id, ProgressPlace& place, Op& seen);
   // Reads until there is a piece, the owner has ended, the limit has passed or the client has left. `seen` is the last
   // read.
@@ -63,7 +63,7 @@ class Progress {
 
  private:
   static Op read_op(const OperationId& id, std::uint32_t from);
-  // False: `place` has changed, so read again.
+  // False: `place` was changed, so read again.
   static bool is_at(const Op& seen, ProgressPlace& place);
 
   const ProgressPorts ports_;

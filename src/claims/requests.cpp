@@ -42,10 +42,10 @@ bool is_name(std::string_view text) {
   return true;
 }
 
-// The members of a body, taken one by one; what is left at the end is not known. The first mistake counts.
+// Takes the members of a body one by one; members left at the end are unknown ones. The first mistake is reported.
 class Members {
  public:
-  // An empty body is an object without members.
+  // An empty body counts as an empty object.
   Members(std::string_view body, std::initializer_list<std::string_view> known) : known_(known) {
     if (body.empty()) return;
     auto members = json_members(body);
@@ -101,7 +101,7 @@ class Members {
     return value;
   }
 
-  // At most `most`.
+  // An integer, at most `most`.
   std::optional<std::uint64_t> number(std::string_view name, std::uint64_t most) {
     const auto value = raw(name);
     if (!value) return std::nullopt;
@@ -181,7 +181,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// application/x-www-form-urlencoded, as every client library writes queries.
+// Decodes application/x-www-form-urlencoded, the encoding of queries.
 std::optional<std::string> decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -200,7 +200,7 @@ std::optional<std::string> decoded(std::string_view text) {
 
 using QueryParameters = std::map<std::string, std::string, std::less<>>;
 
-// nullopt: a parameter is not known, is there twice or is badly encoded.
+// nullopt: a parameter is unknown, repeated or badly encoded.
 std::optional<QueryParameters> parameters_of(std::string_view query, std::initializer_list<std::string_view> known) {
   QueryParameters parameters;
   for (const std::string_view pair : split(query, '&')) {

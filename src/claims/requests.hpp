@@ -49,7 +49,7 @@ struct ProgressAsked {
   std::string_view data;     // a view of the body
 };
 
-// Where a client reads the progress of an operation.
+// Where a client continues to read the progress of an operation.
 struct ProgressPlace {
   std::uint32_t from = 0;
   std::optional<Fence> fence = std::nullopt;  // of the claim whose pieces it has read
@@ -66,11 +66,11 @@ Read<Named> read_lookup(std::string_view body, Duration max_wait);
 Read<Named> read_lookup_query(std::string_view query, Duration max_wait);
 Read<FollowAsked> read_follow(std::string_view body, Duration max_wait);
 Read<FollowAsked> read_follow_query(std::string_view query, Duration max_wait);
-// Nothing: no lease was asked for.
+// nullopt inside: no lease was given.
 Read<std::optional<Duration>> read_renew(std::string_view body);
 Read<SucceedAsked> read_succeed(std::string_view body);
 Read<ProgressAsked> read_progress(std::string_view body);
-// The reason, or nothing.
+// The reason, or an empty text.
 Read<std::string> read_fail(std::string_view body);
 Read<void> read_release(std::string_view body);
 

@@ -13,7 +13,7 @@ namespace once::claims {
 struct ClaimsToken {
   std::string tenant;
   std::string file;
-  std::string token;  // read from the file at the start; never logged
+  std::string token;  // read from its file at the start; never logged
 };
 
 struct ClaimsSettings {

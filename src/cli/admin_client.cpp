@@ -21,7 +21,7 @@ constexpr int unauthorized = 401;
 constexpr int conflict = 409;
 constexpr std::size_t longest_token = 4096;
 
-// Without the member, the whole body: it may be somebody else who answers there.
+// Without that member, the whole body: it may come from another server.
 std::string detail_of(const std::string& body) {
   const auto tree = JsonTree::parse(body);
   const JsonTree* detail = tree ? tree->find("detail") : nullptr;
@@ -34,7 +34,7 @@ AdminAnswer wrong(std::string why) {
   return {.status = 0, .body = {}, .error = std::move(why), .usage = true};
 }
 
-// From the file or the environment; empty: none.
+// The token from the file or the environment; empty: none.
 std::expected<std::string, std::string> token_of(const AdminOptions& options) {
   if (options.token == Token::none) return "";
   if (options.token_file.empty()) {
@@ -49,13 +49,13 @@ std::expected<std::string, std::string> token_of(const AdminOptions& options) {
   return std::string(trim(file->bytes));
 }
 
-// Only the address for clients gives every response an id, and only the admin interface names itself. Its own
-// refusals, such as one for too many connections, do neither.
+// Only the listener for clients gives every response an id, and only the admin interface sends Once-Admin. Early
+// refusals, such as too many connections, have neither.
 bool is_for_clients(const client::Answer& answer) {
   return answer.header("Once-Admin").empty() && !answer.header("X-Request-Id").empty();
 }
 
-// The gateway speaks of its own setting; what to do here is another matter.
+// The gateway's message names its own setting; add what to do on this side.
 std::string token_hint(const AdminOptions& options, bool given) {
   if (options.token == Token::none) return "";
   if (!given) return " (set it with --token-file FILE or in ONCE_ADMIN_TOKEN)";
@@ -96,7 +96,7 @@ AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::stri
   client::Options limits;
   limits.max_answer_body = std::size_t{256} << 20U;
   client::CurlTransport transport;
-  // The token is for the gateway alone, and what is asked of this machine must not depend on a proxy elsewhere.
+  // The token is only for the gateway, and a local request must not depend on a proxy.
   client::Tried tried = transport.perform({.request = request,
                                            .headers = headers,
                                            .options = limits,

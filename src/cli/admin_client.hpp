@@ -12,30 +12,30 @@
 
 namespace once::cli {
 
-// What everybody may ask is asked without one.
+// Health needs no token.
 enum class Token : std::uint8_t { if_given, none };
 
 struct AdminOptions {
   std::string admin = "127.0.0.1:8081";
-  std::string token_file;  // empty: ONCE_ADMIN_TOKEN, or none
+  std::string token_file;  // empty: use ONCE_ADMIN_TOKEN, or none
   Duration timeout = std::chrono::minutes(1);
   Token token = Token::if_given;
 };
 void add_admin_address(CLI::App& command, AdminOptions& options);
-// The address and the token.
+// Adds options for the address and the token.
 void add_admin_options(CLI::App& command, AdminOptions& options);
 
 struct AdminAnswer {
-  int status = 0;  // 0: nobody answered, or the options are wrong
+  int status = 0;  // 0: no answer, or the options are wrong
   std::string body;
-  std::string error;   // for people, of whatever is not 200
+  std::string error;   // for people, unless the status is 200
   bool usage = false;  // the options are wrong
 };
 
-// `body` goes as JSON if it is not empty.
+// `body` is sent as JSON if it is not empty.
 AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::string_view path, std::string body = "");
 
-// 200: 0. Otherwise says why on stderr: 2 for wrong options, 3 for a conflict, else 1.
+// 0 for a 200. Otherwise prints the reason to stderr and returns 2 for wrong options, 3 for a conflict, else 1.
 int report(const AdminAnswer& answer);
 
 }  // namespace once::cli

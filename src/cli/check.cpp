@@ -11,14 +11,14 @@ namespace once::cli {
 
 namespace {
 
-// What a gateway that was started with the file `before` would make of this one. False: that file has mistakes.
+// Compares with a gateway that was started with the file `before`. False: that file has mistakes.
 bool compare_with(const ServeOptions& options, const std::string& before, const Config& config) {
   ServeOptions others = options;
   others.config_file = before;
   auto running = load_config(others);
   if (running) {
     const Checked checked = check(*running);
-    // What is in them is compared.
+    // Reads the files so that their contents are compared.
     static_cast<void>(read_files(*running));
     static_cast<void>(check_secrets(*running, environment_variable));
     if (!checked.errors.empty()) running = std::unexpected(checked.errors);

@@ -14,7 +14,7 @@
 
 namespace once::cli {
 
-// 0: well; 1: it could not be done; 2: it was asked for wrongly. Each command's --help says what that means for it.
+// 0: success; 1: failure; 2: wrong usage. Each command's --help has the details.
 using Run = std::function<int()>;
 
 // Adds the subcommand to `app` and returns what to run if it was chosen.
@@ -34,11 +34,12 @@ Run add_simulate(CLI::App& app);
 Run add_version(CLI::App& app);
 std::string version_text();
 
-// All of them, by their names, with the description and the footer of the program.
+// All commands by name, with the description and the footer of the program.
 using Commands = std::array<std::pair<std::string_view, Run>, 14>;
 Commands add_commands(CLI::App& app);
 
-// The options that say what to serve; `serve` and `check` share them, `demo` has those without a backend or a file.
+// The options that determine the configuration; shared by `serve` and `check`. `demo` uses those without a backend or a
+// file.
 struct ServeOptions {
   std::string config_file;
   std::string upstream;
@@ -52,11 +53,11 @@ void add_config_option(CLI::App& command, ServeOptions& options, const std::stri
 void add_listen_options(CLI::App& command, ServeOptions& options);
 void add_serve_options(CLI::App& command, ServeOptions& options);
 
-// File and options together; every mistake is in the errors.
+// Merges file and options; the errors contain every mistake.
 Loaded load_all_config(const ServeOptions& options);
 std::expected<Config, ConfigErrors> load_config(const ServeOptions& options);
 
-// As Environ, of this process.
+// An Environ for this process.
 std::optional<std::string> environment_variable(std::string_view name);
 
 }  // namespace once::cli

@@ -12,7 +12,7 @@ namespace once::cli {
 
 namespace {
 
-// A type name such as {text,json} lists what is allowed.
+// The allowed words in a type name such as {text,json}.
 std::vector<std::string> listed_words(std::string_view type) {
   const std::size_t begin = type.find('{');
   const std::size_t end = type.find('}');

@@ -16,13 +16,13 @@ namespace once::cli {
 
 std::string bash_completion(const CLI::App& app);
 
-// The commands right below this one that --help shows, in its order.
+// The direct subcommands that --help shows, in its order.
 std::vector<const CLI::App*> shown_commands(const CLI::App& app);
-// Its options, without positional ones; --help is one of them.
+// Its options including --help, without positional ones.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app);
 std::vector<const CLI::Option*> positionals(const CLI::App& app);
 
-// Every command with the words that lead to it: "once", "once serve", "once journal verify".
+// Every command with its full path: "once", "once serve", "once journal verify".
 struct Place {
   std::string path;
   const CLI::App* command;
@@ -31,10 +31,10 @@ std::vector<Place> places(const CLI::App& app);
 
 // "-d", "--data"
 std::vector<std::string> spellings(const CLI::Option& option);
-// Whether it is followed by a value.
+// Whether a value follows the option.
 bool takes_value(const CLI::Option& option);
 
-// What may stand after an option, or for a positional.
+// What may follow an option, or be given for a positional.
 struct Value {
   enum class Kind : std::uint8_t { anything, word, file, folder, setting };
   Kind kind = Kind::anything;
@@ -42,7 +42,7 @@ struct Value {
 };
 Value value_of(const CLI::Option& option);
 
-// A setting that --set takes, with the words for its value if it is one of a few.
+// A setting for --set, with its possible words if it has a fixed set of values.
 struct NamedSetting {
   std::string name;
   std::vector<std::string> words;
@@ -51,7 +51,7 @@ std::vector<NamedSetting> settings_to_set();
 
 std::string joined(const std::vector<std::string>& words);
 
-// `text` with every @NAME@ replaced by what belongs to it.
+// Returns `text` with every @NAME@ replaced.
 using Parts = std::vector<std::pair<std::string_view, std::string>>;
 std::string filled(std::string_view text, const Parts& parts);
 

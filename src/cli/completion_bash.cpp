@@ -1,4 +1,4 @@
-// Completion in bash. A script that stands alone: nothing of Once runs while somebody types.
+// Completion in bash. The script is self-contained: it does not run Once while the user types.
 #include <iterator>
 
 #include <fmt/format.h>

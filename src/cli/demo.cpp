@@ -20,7 +20,7 @@ namespace once::cli {
 
 namespace {
 
-// A demo leaves no files behind.
+// Temporary, so that the demo leaves no files behind.
 class DemoFolder {
  public:
   DemoFolder() {
@@ -35,20 +35,20 @@ class DemoFolder {
   DemoFolder(const DemoFolder&) = delete;
   DemoFolder& operator=(const DemoFolder&) = delete;
 
-  // A journal if there is a folder for it, else memory.
+  // A journal if the folder could be made, else memory.
   std::string store() const { return path_.empty() ? "memory:" : "journal:" + path_; }
 
  private:
   std::string path_;
 };
 
-// Its keys protect nothing.
+// The demo's keys protect nothing.
 std::optional<std::string> demo_environment(std::string_view name) {
   if (name == "ONCE_SECRET") return "the demo has no secrets";
   return std::nullopt;
 }
 
-// Every request is shown as it is served; of the log only what is wrong. What the user sets comes later and wins.
+// Every request is shown as it is served; the log shows only errors. The user's options override these.
 ServeOptions demo_options(const ServeOptions& given, const std::string& backend, const DemoFolder& folder) {
   ServeOptions options = given;
   if (options.store.empty()) options.store = folder.store();
@@ -102,7 +102,7 @@ std::string explanation(const Running& running, const DemoBackend& backend) {
   return text + "\nEach request is logged below. Ctrl-C ends the demo.\n\n";
 }
 
-// The likely reason is a port in use; the error has said which.
+// The likely reason is a port in use; the error has named it.
 void suggest_other_port(const Running& running) {
   const bool gateway_listens = !running.address().empty();
   print_error(gateway_listens ? "choose another address with --admin HOST:PORT, a free one with --admin 127.0.0.1:0, "
@@ -124,12 +124,12 @@ int serve_demo(const Config& config, const DemoBackend& backend) {
 
 int demo(const ServeOptions& given) {
   block_signals();
-  DemoBackend backend;  // ends after the gateway: requests that drain still need it
+  DemoBackend backend;  // destroyed after the gateway: draining requests still need it
   if (const auto started = backend.start(); !started) {
     print_error(started.error().detail);
     return 1;
   }
-  const DemoFolder folder;  // ends after the store in it
+  const DemoFolder folder;  // destroyed after the store in it
   auto config = load_config(demo_options(given, backend.address(), folder));
   if (!config) {
     print_errors(config.error(), "error");

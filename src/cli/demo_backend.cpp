@@ -25,9 +25,9 @@ constexpr std::string_view payments_path = "/payments";
 enum class Mode : std::uint8_t {
   works,
   slow,
-  fail,    // 500 at the first attempt
+  fail,    // answers 500 at the first attempt
   flaky,   // pays, then drops the connection
-  refuse,  // 429, pays nothing
+  refuse,  // answers 429 and pays nothing
   unknown,
 };
 
@@ -51,7 +51,7 @@ struct Order {
   std::string currency;
 };
 
-// {"amount": 4200, "currency": "EUR"}, in cents, and nothing else.
+// Parses {"amount": 4200, "currency": "EUR"}, in cents, without other members.
 std::optional<Order> read_order(std::string_view json) {
   JsonScanner scanner(json);
   Order order;
@@ -122,7 +122,7 @@ Task<ServiceResponse> DemoBackend::pay(const ServiceRequest& request) {
     refused.fields = "Retry-After: 1\r\n";
     co_return refused;
   }
-  // Once numbers the attempts of an operation; without it every attempt is the first.
+  // Once numbers the attempts of an operation; without Once every attempt is the first.
   if (mode == Mode::fail && request.head.find("Idempotency-Attempt").value_or("1") == "1") {
     co_return error(500, "Something broke before the payment was made.");
   }

@@ -1,5 +1,5 @@
 // The payments API behind `once demo`. It ignores keys, so a payment that is requested twice is made twice. Its modes
-// fail in the ways that real backends do.
+// fail like real backends.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace once::cli {
 
-// On a loopback address with a free port, and on a thread of its own.
+// Listens on a free loopback port, with its own thread.
 class DemoBackend final : public http::ServiceHandler {
  public:
   DemoBackend() = default;
@@ -25,11 +25,11 @@ class DemoBackend final : public http::ServiceHandler {
   Result<void> start() { return thread_.start("127.0.0.1:0"); }
   const std::string& address() const { return thread_.address(); }
 
-  // From any thread.
+  // Thread-safe.
   std::uint64_t payments_made() const { return made_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr std::size_t payments_kept = 100;  // for the list; all are counted
+  static constexpr std::size_t payments_kept = 100;  // in the list; all are counted
 
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> pay(const http::ServiceRequest& request);
@@ -37,7 +37,7 @@ class DemoBackend final : public http::ServiceHandler {
   http::ServiceResponse show(std::string_view id) const;
 
   std::atomic<std::uint64_t> made_ = 0;
-  std::deque<std::string> payments_;  // JSON each, the last ones; of the loop's thread
+  std::deque<std::string> payments_;  // the latest ones, in JSON; used by the loop's thread
   http::ServiceThread thread_{*this, nullptr};
 };
 

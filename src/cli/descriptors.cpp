@@ -14,15 +14,15 @@ namespace once::cli {
 
 namespace {
 
-// The kernel's own default for one process. More would only make tables large.
+// The kernel's default maximum per process. More would only enlarge tables.
 constexpr rlim_t most_descriptors = 1U << 20U;
-// For the admin interface, name lookups, health checks, and segments that the journal opens.
+// For the admin interface, name resolution, health checks, and segments that the journal opens.
 constexpr std::size_t spare_descriptors = 64;
 constexpr std::size_t least_connections = 8;
-// Connections that are refused keep theirs for a moment: an eighth of those that are served, at most so many.
+// Refused connections keep their descriptors for a moment: an eighth of the connections served, at most this many.
 constexpr std::size_t most_lingering = 1024;
 
-// To all servers together; 0: no limit.
+// To all servers together; 0: unlimited.
 std::size_t upstream_connections(const Config& config) {
   std::size_t sum = 0;
   for (const Upstream& upstream : config.upstreams) {
@@ -43,7 +43,7 @@ std::size_t raise_descriptor_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::size_t>::max();
   const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = std::max(before, std::min(limit.rlim_max, most_descriptors));
-  // A sandbox may forbid it: then the limit stays as it was.
+  // A sandbox may forbid this; then the limit stays.
   if (limit.rlim_cur != before && ::setrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = before;
   return static_cast<std::size_t>(limit.rlim_cur);
 }
@@ -60,13 +60,13 @@ ConnectionLimit connection_limit(const Config& config, const DescriptorBudget& b
   const std::size_t fixed = budget.in_use + claims + spare_descriptors;
   std::size_t left = budget.limit > fixed ? budget.limit - fixed : 0;
   left -= std::min(most_lingering, left / 16);
-  // Enough for each client connection to have one to a backend.
+  // Allows each client connection one connection to a backend.
   const std::size_t fit = std::max(left - lesser(backends, left / 2), least_connections);
   const std::size_t wanted = config.max_connections;
   if (wanted == 0) return {.connections = std::min(Limits().max_connections, fit)};
   const std::size_t needed = fixed + std::min(most_lingering, wanted / 8) + wanted + lesser(backends, wanted);
   if (wanted <= fit) return {.connections = wanted};
-  // Connections may be meant to idle, without one to a backend; but some backends must be reached.
+  // Client connections may be idle and need no backend connection; but some backends must be reachable.
   const std::size_t most = std::max(left - lesser(backends, left / 4), least_connections);
   return {.connections = std::min(wanted, most), .needed = needed};
 }

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view channel_variable = "ONCE_PREDECESSOR";
 constexpr std::string_view kept_variable = "ONCE_SOCKETS_KEPT";
-// A day, in microseconds: what is longer need not be told apart.
+// A day, in microseconds. Longer values share one bucket.
 constexpr std::uint64_t longest_watchdog = 86'400'000'000;
 
 std::unexpected<Error> system_error(std::string_view what, int error) {
@@ -42,17 +42,18 @@ std::string variable(std::string_view name) {
 }
 
 bool is_ours(std::string_view entry) {
-  // Signs of life may come from the successor, too.
+  // Watchdog pings may come from the successor, too.
   return entry.starts_with("LISTEN_") || entry.starts_with("WATCHDOG_PID") || entry.starts_with(channel_variable) ||
          entry.starts_with(kept_variable);
 }
 
-// What the new program needs, laid out before the fork: after it, in a process with threads, nothing may be allocated.
+// Everything that the new program needs, prepared before the fork: after a fork in a process with threads, nothing may
+// be allocated.
 struct Prepared {
   std::vector<std::string> texts;
   std::vector<char*> arguments;
   std::vector<char*> environment;
-  std::vector<int> descriptors;  // in the order in which they will be numbered, from 3 on
+  std::vector<int> descriptors;  // in the order of their new numbers, from 3 on
   std::array<char, 32> pid_text{};
 };
 
@@ -81,7 +82,7 @@ void prepare(Prepared& out, const std::vector<std::string>& command, const std::
   out.environment.push_back(nullptr);
 }
 
-// In the child. Descriptors are first moved out of the way of the numbers that they are to have.
+// Runs in the child. First moves descriptors away from the numbers that they are to have.
 [[noreturn]] void become(Prepared& prepared) {
   constexpr std::string_view name = "LISTEN_PID=";
   std::memcpy(prepared.pid_text.data(), name.data(), name.size());
@@ -146,7 +147,7 @@ bool Successor::runs() const {
 }
 
 void Successor::end() const {
-  ::kill(pid_, SIGKILL);  // one that hangs would hear nothing else
+  ::kill(pid_, SIGKILL);  // a hanging process would not react to other signals
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -155,7 +156,7 @@ void Successor::end() const {
 void Predecessor::say_checked() const {
   if (!channel_.open()) return;
   send(channel_.get(), Message::checked);
-  // Told, or the old process has ended: either way it is done with the store.
+  // A message came or the old process has ended: either way it has closed the store.
   read_from(channel_.get());
 }
 
@@ -174,7 +175,7 @@ Result<Origin> origin_of_process() {
     origin.watchdog = std::chrono::microseconds(std::min<std::uint64_t>(*watchdog, longest_watchdog));
   }
   const std::string count = variable("LISTEN_FDS");
-  // Meant for another process, which left its environment to this one.
+  // The variables were meant for another process, from which this one inherited its environment.
   if (count.empty() || variable("LISTEN_PID") != std::to_string(::getpid())) return origin;
   auto sockets = http::inherited_sockets(count, variable("LISTEN_FDNAMES"));
   if (!sockets) return std::unexpected(sockets.error());

@@ -23,7 +23,8 @@ namespace once::cli {
 
 enum class Message : char { checked = 'c', yours = 'y', ready = 'r', none = '\0' };
 
-// Whether a service manager holds the sockets as well, so that what waits in them is served by whom it starts next.
+// Whether a service manager also holds the sockets, so that connections waiting in them are served by the process that
+// it starts next.
 enum class SocketsKept : std::uint8_t { no, yes };
 
 // The old process's side.
@@ -34,15 +35,15 @@ class Successor {
                                  const std::vector<http::InheritedSocket>& sockets, SocketsKept kept);
 
   int pid() const { return pid_; }
-  // To wait for: readable when there is a message, or the successor has ended.
+  // Readable when there is a message, or the successor has ended; for poll().
   int descriptor() const { return channel_.get(); }
   bool speaks() const;
-  // `none`: it has ended.
+  // `none`: the successor has ended.
   Message receive() const;
   void say_yours() const;
   // False: it has ended, whatever it said before.
   bool runs() const;
-  // Ends it, if it has not ended by itself. Nothing of it is left when this returns.
+  // Kills it if it has not ended by itself. It is completely gone when this returns.
   void end() const;
 
  private:
@@ -52,7 +53,7 @@ class Successor {
   int pid_;
 };
 
-// The successor's side; empty in a process that replaces nobody.
+// The successor's side; empty in a process that replaces no other.
 class Predecessor {
  public:
   Predecessor() = default;
@@ -60,7 +61,7 @@ class Predecessor {
 
   bool exists() const { return channel_.open(); }
 
-  // Returns when the store may be opened, as soon as the old process lets go of it.
+  // Returns when the store may be opened, as soon as the old process has closed it.
   void say_checked() const;
   void say_ready();
 
@@ -68,17 +69,18 @@ class Predecessor {
   Descriptor channel_;
 };
 
-// What the environment of this process says of where it comes from.
+// What the environment says about the origin of this process.
 struct Origin {
   std::vector<http::InheritedSocket> sockets;
   SocketsKept kept = SocketsKept::no;
   Predecessor predecessor;
-  std::string notify_socket;             // empty: no service manager wants to hear
-  std::chrono::microseconds watchdog{};  // without a sign of life for so long it ends the process; 0: it does not
+  std::string notify_socket;  // empty: no service manager expects notifications
+  // the service manager ends the process after this time without a ping; 0: never
+  std::chrono::microseconds watchdog{};
 };
 Result<Origin> origin_of_process();
 
-// This process's own command line, with a path of the program that stays good when the file is replaced.
+// The command line of this process, with a program path that stays valid when the file is replaced.
 std::vector<std::string> own_command();
 
 }  // namespace once::cli

@@ -1,4 +1,4 @@
-// For containers, which have no curl: their health check is a command.
+// A health check for containers, which have no curl.
 #include <memory>
 #include <string>
 

@@ -9,12 +9,12 @@
 
 namespace once::cli {
 
-// From any thread. Of this process, as its environment is.
+// Thread-safe. Global, like the environment.
 void hide_value(std::string_view name, std::string_view value);
 
-// ${NAME} in place of each value that was hidden. Values of less than 4 bytes could be anything, and stay.
+// Replaces each hidden value by ${NAME}. Values shorter than 4 bytes could match anything, and are kept.
 std::string without_hidden(std::string_view text);
-// In its text. The name of a file that was read stays as it is.
+// The same for the error's text. The name of a file that was read stays unchanged.
 ConfigError without_hidden(const ConfigError& error);
 
 }  // namespace once::cli

@@ -42,7 +42,7 @@ void print_segment(const journal::SegmentReport& segment) {
   print(text);
 }
 
-// Damage that is not in a segment that could be read.
+// Prints damage outside the segments that could be read.
 void print_missing(const journal::Report& report) {
   for (const journal::Damage& damage : report.damage) {
     if (damage.offset == 0) print(fmt::format("{}: {}\n", damage.file, damage.what));
@@ -134,7 +134,7 @@ Run add_journal(CLI::App& app) {
   mend->add_flag("--yes", options->yes, "Do not ask");
   command->footer(
       "The gateway must not be running. A write that a crash interrupted is not damage: no client saw it. Where the "
-      "journal ends is known if the gateway was stopped; after a crash, it cannot be told whether a file was cut off "
+      "journal ends is known if the gateway was stopped; after a crash, it is unknown whether a file was cut off "
       "at the end.\n"
       "Exit codes: 0 intact, or repaired; 1 verify found damage; 2 failed.");
   return [options, check] { return check->parsed() ? verify(*options) : repair(*options); };

@@ -1,4 +1,4 @@
-// once keys: what operators see of a running gateway's keys, and what they do to them.
+// once keys: shows operators the keys of a running gateway, and changes them.
 #include "cli/keys.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr const char* keys_exit_codes =
 constexpr std::array<std::string_view, 7> states = {"started",   "succeeded", "failed",   "unknown",
                                                     "tombstone", "lapsed",    "unsettled"};
 
-// Without a name in the help, as CLI's own checks have.
+// Shows no range in the help, unlike CLI's own checks.
 void expect_number(CLI::Option& option, std::uint64_t least, std::uint64_t most) {
   option.type_name("N")->check([least, most](const std::string& text) {
     const auto number = parse_number(text);
@@ -144,7 +144,7 @@ void add_changes(CLI::App& keys, KeysOptions& options) {
       ->type_name("'NAME: VALUE'");
   resolve.add_option("--body-file", options.body_file, "The body of that response; - is stdin")->type_name("FILE");
   add_change_options(add(keys, options, "forget", "Delete a key with its record: a retry executes again"), options);
-  CLI::App& stop = add(keys, options, "stop", "End a response that streams: what was recorded is the response");
+  CLI::App& stop = add(keys, options, "stop", "Stop a streaming response: the recorded part becomes the response");
   add_id(stop, options).required();
   add_audit_options(stop, options);
 }

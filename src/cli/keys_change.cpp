@@ -1,5 +1,4 @@
-// once keys release, resolve, forget and stop: the key is looked at, shown, and changed only if it is still what was
-// shown.
+// once keys release, resolve, forget and stop: reads and shows the key, and changes it only if it is unchanged since.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +27,7 @@ std::string who(const KeysOptions& options) {
   return user != nullptr ? user->pw_name : fmt::format("uid {}", ::getuid());
 }
 
-// Clients look at the type before the body. What is plainly JSON is called so.
+// Clients look at the type before the body, so obvious JSON gets its type.
 std::vector<std::string> typed(std::vector<std::string> headers, const std::string& body) {
   const auto is_type = [](std::string_view header) {
     return iequals(trim(header.substr(0, header.find(':'))), "Content-Type");
@@ -39,7 +38,7 @@ std::vector<std::string> typed(std::vector<std::string> headers, const std::stri
   return headers;
 }
 
-// The response that every retry will get, as a member; empty: none. nullopt: the options are wrong, and it was said.
+// The response that every retry will get, as a member; empty: none. nullopt: the options are wrong, which was reported.
 std::optional<std::string> response_of(const KeysOptions& options) {
   if (options.status == 0) {
     if (options.headers.empty() && options.body_file.empty()) return "";

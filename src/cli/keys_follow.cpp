@@ -1,4 +1,4 @@
-// once keys show --follow: writes the body of a response to stdout, as it comes if it still streams.
+// once keys show --follow: writes the body of a response to stdout, live if it still streams.
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,13 +23,13 @@ std::string body_part(const JsonTree& answer) {
   return from_base64(*encoded->string()).value_or("");
 }
 
-// A part may end in the midst of a character: the first half of a control character counts as one.
+// A part may end inside a character, so the first byte of a two-byte control character counts as one.
 std::string for_terminal(std::string part) {
   if (part.ends_with('\xC2')) part.back() = '?';
   return plain(std::move(part), "\n\t");
 }
 
-// Of a body that has ended. A part that looks like the whole would be a trap for scripts.
+// Reports how the body ended. A partial body that looks complete would mislead scripts.
 int told_end(const std::string& state) {
   if (state == "whole") return 0;
   if (state == "stopped") {
@@ -48,7 +48,7 @@ int told_end(const std::string& state) {
 
 }  // namespace
 
-// The gateway takes its time over a part in which there is nothing new, so this need not.
+// No pause is needed here: the gateway waits before it answers that there is nothing new.
 int follow_body(const KeysOptions& options) {
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   std::string cursor;

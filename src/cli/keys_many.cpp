@@ -1,5 +1,5 @@
-// once keys release, resolve and forget with filters: the keys that fit are looked at and shown, and after a yes they
-// are changed batch by batch, each only if it is still what was shown.
+// once keys release, resolve and forget with filters: reads and shows the matching keys; after confirmation they are
+// changed in batches, each only if it is unchanged since.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace once::cli {
 
 namespace {
 
-// As the admin interface takes them.
+// The admin interface's limit.
 constexpr std::size_t batch_size = 100;
 constexpr std::size_t most_shown = 20;
-// Who does not sit at a terminal reads a log.
+// Without a terminal, progress is logged.
 constexpr std::size_t said_every = 1000;
 
 struct Chosen {
@@ -27,11 +27,11 @@ struct Chosen {
   std::string version;
 };
 
-// What the batches came to.
+// The results of the batches.
 struct Tally {
   std::map<std::string, std::size_t> by_result;
   std::string json;  // of every key
-  std::size_t told = 0;
+  std::size_t shown = 0;
 
   std::size_t of(const std::string& result) const {
     const auto found = by_result.find(result);
@@ -42,7 +42,7 @@ struct Tally {
     std::vector<std::pair<std::string, std::string>> members = {{"id", id}, {"result", result}};
     if (!detail.empty()) members.emplace_back("detail", detail);
     json.append(json.empty() ? "" : ",\n").append(json_object(members));
-    if (result == "done" || ++told > most_shown) return;
+    if (result == "done" || ++shown > most_shown) return;
     print_error(fmt::format("{} {}: {}", id.substr(0, 16), result, detail));
   }
 };
@@ -56,7 +56,7 @@ std::string counted(std::size_t count) {
   return fmt::format("{} {}", count, count == 1 ? "key" : "keys");
 }
 
-// Only these can be resolved and released.
+// Only these states can be resolved or released.
 bool can_fit(std::string_view action, const std::string& state) {
   return action == "forget" || state.empty() || state == "unknown" || state == "lapsed" || state == "unsettled";
 }
@@ -70,19 +70,19 @@ void show_chosen(const std::vector<JsonTree>& first, const std::map<std::string,
   print(fmt::format("{}: {}\n", counted(count), parts));
 }
 
-// Of each key of a batch; those that were not tried go back to the front. False: no use in going on.
+// Counts the results of a batch; keys that were not tried return to the front. False: stop.
 bool take_results(const JsonTree& answer, const std::map<std::string, std::string>& versions, std::deque<Chosen>& queue,
                   Tally& tally) {
-  std::map<std::string, std::pair<std::string, std::string>> told;  // result and detail, by id
+  std::map<std::string, std::pair<std::string, std::string>> results;  // result and detail, by id
   const JsonTree* keys = answer.find("keys");
   for (const JsonTree& key : keys != nullptr && keys->array() != nullptr ? *keys->array() : JsonTree::Array()) {
     const bool has_detail = key.find("detail") != nullptr && key.find("detail")->string() != nullptr;
-    told[text_of(key, "id")] = {text_of(key, "result"), has_detail ? text_of(key, "detail") : ""};
+    results[text_of(key, "id")] = {text_of(key, "result"), has_detail ? text_of(key, "detail") : ""};
   }
   std::vector<Chosen> left;
   for (const auto& [id, version] : versions) {
-    const auto found = told.find(id);
-    if (found == told.end()) {
+    const auto found = results.find(id);
+    if (found == results.end()) {
       tally.add(id, "unknown", "the response has no result for this key");
     } else if (found->second.first == "left") {
       left.push_back({.id = id, .version = version});
@@ -107,15 +107,15 @@ class Progress {
     if (all_ <= batch_size) return;
     if (terminal_) {
       fmt::print(stderr, "\r{} of {} tried", tried, all_);
-    } else if (tried / said_every != said_ / said_every) {
+    } else if (tried / said_every != reported_ / said_every) {
       print_error(fmt::format("{} of {} tried", tried, all_));
     }
-    said_ = tried;
+    reported_ = tried;
   }
 
  private:
   std::size_t all_;
-  std::size_t said_ = 0;
+  std::size_t reported_ = 0;
   bool terminal_ = ::isatty(STDERR_FILENO) != 0;
 };
 
@@ -127,7 +127,7 @@ std::string batch_json(const std::vector<Chosen>& batch, const std::string& memb
   return body + "]}";
 }
 
-// Whoever does not answer may have done it.
+// Without an answer it may have been done.
 std::string_view result_without_answer(const AdminAnswer& answer) {
   return answer.status == 0 && !answer.usage ? "unknown" : "failed";
 }
@@ -174,8 +174,8 @@ int summary(const KeysOptions& options, std::string_view action, const Tally& ta
                       past(action), counted(done), tally.of("changed"), tally.of("refused"), tally.of("failed"),
                       tally.of("unknown"), tally.of("left")));
   }
-  if (tally.told > most_shown) {
-    print_error(fmt::format("and {} more that were not {}; --json lists all", tally.told - most_shown, past(action)));
+  if (tally.shown > most_shown) {
+    print_error(fmt::format("and {} more that were not {}; --json lists all", tally.shown - most_shown, past(action)));
   }
   if (failed > 0) return 1;
   return alone > 0 ? 3 : 0;

@@ -50,7 +50,7 @@ std::string list_path(const KeysOptions& options, unsigned limit, std::string_vi
   return path;
 }
 
-// Typed at a terminal without being shown, or the first line of stdin.
+// Prompts on the terminal without echo, or reads the first line of stdin.
 std::string ask_for_key() {
   std::string key;
   if (::isatty(STDIN_FILENO) == 0) {
@@ -68,12 +68,12 @@ std::string ask_for_key() {
   return key;
 }
 
-// Whether the key is read from stdin or asked for at the terminal.
+// Whether the key is read from stdin or the terminal.
 bool asks_for_key(const KeysOptions& options) {
   return options.key.empty() && options.key_file.empty() && options.request_body.empty();
 }
 
-// stdin can be read once. Empty: no two options need it.
+// stdin can be read only once. Empty: no conflict.
 std::string stdin_conflict(const KeysOptions& options) {
   std::vector<std::string_view> readers;
   if (options.header_file == "-") readers.emplace_back("--header-file");
@@ -104,7 +104,7 @@ std::expected<std::string, std::string> body_to_find(const KeysOptions& options)
   return body;
 }
 
-// Those of the command line and those of the file. The error says why that cannot be read.
+// The headers of the command line and of the file. The error says why the file cannot be read.
 std::expected<std::vector<std::string>, std::string> caller_headers(const KeysOptions& options) {
   std::vector<std::string> headers = options.headers;
   if (options.header_file.empty()) return headers;
@@ -121,7 +121,7 @@ std::string in_capitals(std::string method) {
   return method;
 }
 
-// What the gateway says of members, in words of this command.
+// Rewrites the gateway's message about members in terms of this command's options.
 std::string with_options(std::string error, const KeysOptions& options) {
   const bool named = !options.host.empty() || options.path.contains("://");
   if (options.scope.empty() && !named) error += " (--host HOST, or --path https://HOST/PATH)";
@@ -131,7 +131,7 @@ std::string with_options(std::string error, const KeysOptions& options) {
 }  // namespace
 
 int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor, const TakeKey& take) {
-  std::set<std::string> seen;  // some stores may show one again while they grow
+  std::set<std::string> seen;  // some stores may return a key twice while they grow
   unsigned left = most;
   do {
     const AdminAnswer answer =
@@ -197,7 +197,7 @@ int export_keys(const KeysOptions& options) {
       return true;
     }
     const AdminAnswer answer = ask_admin(options.admin, "GET", fmt::format("/v1/keys/{}?body=1", text_of(key, "id")));
-    if (answer.status == 404) return true;  // it has gone meanwhile
+    if (answer.status == 404) return true;  // deleted meanwhile
     if (report(answer) != 0) return false;
     print(answer.body);
     return true;

@@ -1,4 +1,4 @@
-// What `once keys` shows to people, and small pieces of JSON.
+// Output of `once keys` for people, and JSON helpers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::string shown_body(const JsonTree& outcome) {
                 : "\nThe body is in chunks: once keys show ID --follow writes it.\n";
 }
 
-// "POST /orders/17"; a claim is of no request.
+// "POST /orders/17"; empty for a claim without a request.
 std::string shown_request(const JsonTree& key) {
   const std::string path = text_of(key, "path");
   return path == "-" ? path : text_of(key, "method") + " " + path;

@@ -34,8 +34,7 @@ std::string command_mistake(std::string_view word, const CLI::App& parent, const
   return fmt::format("unknown command \"{}\"; {}`{}` has the commands {}", word, hint, path, known);
 }
 
-// What is wrong with the words that name a command; empty: nothing. The parser of options would only say that it did
-// not expect them.
+// The mistake in the words that name a command; empty: none. The option parser would only report unexpected arguments.
 std::string mistake_in_commands(const CLI::App& app, std::span<char* const> words) {
   const CLI::App* at = &app;
   std::string path = app.get_name();
@@ -50,7 +49,7 @@ std::string mistake_in_commands(const CLI::App& app, std::span<char* const> word
   return shown_commands(*at).empty() ? "" : command_mistake("", *at, path);
 }
 
-// Secrets are in memory: no core dump writes them to a disk, and no other process of this user reads them.
+// Memory contains secrets: prevent core dumps, and other processes of this user from reading it.
 void keep_memory_private() {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
@@ -82,9 +81,9 @@ int run(int argc, char** argv) {
 }  // namespace once::cli
 
 int main(int argc, char** argv) {
-  // Outcomes are kept for hours and freed by other threads than made them. One arena that grows by megabytes suits
-  // that; the default, an arena a thread that grows by the page, spends a system call and a page fault every few
-  // requests.
+  // Outcomes are kept for hours and freed by other threads than the one that made them. One arena that grows by
+  // megabytes suits that; the default, one arena per thread that grows by pages, costs a system call and a page fault
+  // every few requests.
   constexpr int heap_step = 16 << 20;
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_TOP_PAD, heap_step);

@@ -26,12 +26,12 @@ namespace once::cli {
 
 namespace {
 
-constexpr Duration access_patience = std::chrono::seconds(2);  // with a reader of the access log, at the end
-// A loop has two, and there may be two listeners.
+constexpr Duration access_patience = std::chrono::seconds(2);  // for a slow reader of the access log, at the end
+// An event loop has two, and there may be two listeners.
 constexpr std::size_t descriptors_of_thread = 4;
 constexpr int look_round_milliseconds = 1000;
 constexpr int store_look_milliseconds = 10;
-// What connections give back lies between what others keep, and stays with the process until it is asked for.
+// Memory that connections release is fragmented by others, and stays with the process until it is trimmed.
 constexpr std::uint64_t trim_after_rests = 256;
 
 unsigned thread_count(const Config& config) {
@@ -55,7 +55,7 @@ FixedLimits limits_of(const Config& config) {
   return {.claims_connections = config.claims.max_connections, .claims_waiting = config.claims.max_waiting};
 }
 
-// For people: a journal by its whole path, wherever the process was started.
+// For people: shows the absolute path of a journal.
 std::string store_text(const Config& config) {
   if (!config.store.starts_with("journal:")) return without_password(config.store);
   std::error_code error;
@@ -84,7 +84,7 @@ Descriptor signal_descriptor() {
   return Descriptor(::signalfd(-1, &set, SFD_CLOEXEC));
 }
 
-// One that is there already.
+// Reads one pending signal.
 int take_signal(int descriptor) {
   signalfd_siginfo info{};
   return ::read(descriptor, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
@@ -105,8 +105,8 @@ void hold_signals() {
 void block_signals() {
   const sigset_t set = awaited_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // a reader of our log that goes away must not end us
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a full disk: the write says so
+  ::signal(SIGPIPE, SIG_IGN);  // writing to a closed log must not end the process
+  ::signal(SIGXFSZ, SIG_IGN);  // a file size limit acts like a full disk: the write reports it
 }
 
 Running::Running(const Config& config, Renewal renewal)
@@ -118,7 +118,7 @@ Running::Running(const Config& config, Renewal renewal)
       signals_(signal_descriptor()),
       asked_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-// Sockets that came with the process. One without a name that we know is for clients, without TLS.
+// Inherited sockets of this name. Sockets with an unknown name are for clients, without TLS.
 std::vector<int> Running::inherited(std::string_view name) const {
   std::vector<int> found;
   for (const http::InheritedSocket& socket : renewal_.origin.sockets) {
@@ -128,7 +128,7 @@ std::vector<int> Running::inherited(std::string_view name) const {
   return found;
 }
 
-// Of what the predecessor had and the settings do not have any more: nobody would answer who connects to them.
+// Closes the predecessor's sockets that the settings do not use any more: connections to them would not be answered.
 void Running::close_unused_sockets() const {
   const auto close_all = [this](std::string_view name) {
     for (const int socket : inherited(name)) ::close(socket);
@@ -161,7 +161,7 @@ void Running::reopen_access_log() {
 Result<void> Running::start() {
   descriptors_.limit = raise_descriptor_limit();
   if (auto opened = open_access_log(config_); !opened) return opened;
-  // A process that is dying may hold the journal for a moment longer than the channel.
+  // A dying process may hold the journal for a moment longer than the channel.
   const bool replaces = renewal_.origin.predecessor.exists();
   renewal_.origin.predecessor.say_checked();
   StoreSettings settings = store_settings(config_);
@@ -169,7 +169,7 @@ Result<void> Running::start() {
   auto store = open_store(config_.store, settings, {.clock = clock_, .log = log_});
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
-  store_->store().tell_ends([this](const OperationId& id) { waiters_.notify(id); });
+  store_->store().notify_of_ends([this](const OperationId& id) { waiters_.notify(id); });
   lanes_.emplace(store_->store(), LaneLimits{.lanes = store_->lanes});
   descriptors_.in_use = descriptors_in_use() + descriptors_of_thread * thread_count(config_);
   gateway_.emplace(
@@ -262,7 +262,7 @@ void Running::watch_loops(std::chrono::nanoseconds limit) {
   if (admin_) watchdog_.watch(admin_->loop());
 }
 
-// What has to be done now and then, and by no worker.
+// Regular work that is not done by workers.
 void Running::look_round() {
   if (watchdog_.due(monotonic_now())) notify("WATCHDOG=1");
   reopen_store();
@@ -288,7 +288,7 @@ Running::Ended Running::on_signal(int signal) {
   }
   if (signal != SIGINT && signal != SIGTERM) return Ended::no;
   if (drains_at_) std::_Exit(1);  // a second signal means now
-  // One that says in this moment that it serves is not ended any more.
+  // A successor that is just reporting that it serves is not ended.
   if (successor_ && successor_->speaks() && on_successor() == Ended::yes) return Ended::yes;
   if (successor_) {
     successor_->end();
@@ -374,7 +374,7 @@ void Running::answer_reloads() {
   }
 }
 
-// Nobody will be waited for that waits for this thread.
+// Refuses pending and later reloads: their callers would wait for this thread, which is about to wait for theirs.
 void Running::end_reloads() {
   const std::scoped_lock lock(asking_);
   ending_ = true;
@@ -383,11 +383,12 @@ void Running::end_reloads() {
 }
 
 void Running::drain(bool successor) {
-  // With sockets from a service manager, too, somebody else will serve what waits in them.
+  // If a service manager holds the sockets, another process will accept the connections that wait in them.
   const bool sockets_kept = successor || renewal_.origin.kept == SocketsKept::yes;
   log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}, {"successor", successor}});
   end_reloads();
-  // A second signal means now. With a successor there was none yet, and a service manager that stops both signals both.
+  // A second signal ends the process at once. With a successor this is the first one, and a service manager that stops
+  // both processes signals both.
   std::thread([left = successor_ ? 2 : 1]() mutable {
     const sigset_t set = signals_of({SIGINT, SIGTERM});
     int signal = 0;
@@ -397,7 +398,7 @@ void Running::drain(bool successor) {
   if (sockets_kept && admin_) admin_->hand_over();
   if (sockets_kept && claims_) claims_->hand_over();
   if (successor) {
-    // Health checks and workers are the successor's now.
+    // Health checks and workers are now the successor's.
     admin_.reset();
     keys_.reset();
     if (claims_) claims_->begin_stop();
@@ -412,11 +413,11 @@ void Running::drain(bool successor) {
 
 int Running::join() {
   const Gateway::Ended ended = gateway_->join();
-  // Not before: owners of claims renew them as long as this process counts as one in which they could.
+  // Not earlier: owners renew their claims as long as this process could serve them.
   if (claims_) claims_->stop();
   access_.stop(access_patience);
   if (ended == Gateway::Ended::cut_off) {
-    // What was cut off holds memory that nobody will free, and claims that will read as unknown.
+    // Interrupted requests hold memory that will not be freed, and claims that will be unknown.
     log_.warn("stopped with running requests; their outcomes are unknown");
     std::_Exit(0);
   }

@@ -32,24 +32,24 @@
 
 namespace once::cli {
 
-// How a process that runs on can be changed. Empty members: not at all.
+// How a running process can be changed. Empty members: not at all.
 struct Renewal {
-  // The configuration, read and prepared anew; warnings are added.
+  // Reads and prepares the configuration again; appends warnings.
   std::function<std::expected<Config, ConfigErrors>(ConfigErrors& warnings)> reread;
-  std::vector<std::string> command;  // starts a successor
+  std::vector<std::string> command;  // the command line of a successor
   Origin origin;
 };
 
-// For connections that idle while a successor takes over.
+// For idle connections during a handover.
 inline constexpr Duration idle_grace = std::chrono::seconds(1);
 
 class Running final : private ReloadPort {
  public:
   explicit Running(const Config& config, Renewal renewal = {});
 
-  // Opens the store, which may take a while when there is much in it, and listens.
+  // Opens the store, which may take a while if it is large, and listens.
   Result<void> start();
-  // Until the signal; then drains. Returns the process's exit code.
+  // Runs until a signal, then drains. Returns the process's exit code.
   int wait();
 
   // Empty until it listens.
@@ -65,7 +65,7 @@ class Running final : private ReloadPort {
   void answer_reloads();
   void end_reloads();
   ReloadAnswer reload(ReloadKind kind);
-  // Where `config` says that the access log goes.
+  // Opens the access log that `config` names.
   Result<void> open_access_log(const Config& config);
   void reopen_access_log();
 
@@ -77,9 +77,9 @@ class Running final : private ReloadPort {
   // In running_handover.cpp: from SIGUSR2 until the successor serves.
   enum class Handover : std::uint8_t {
     none,
-    starting,  // this process serves; in a shared store the successor opens its own connections meanwhile
-    emptying,  // new connections wait, until no request at work needs the store
-    given,     // the store is the successor's; nobody serves yet
+    starting,  // this process serves; the successor of a shared store opens its own connections meanwhile
+    emptying,  // new connections wait until no request in progress needs the store
+    given,     // the successor has the store; neither process serves yet
   };
   void start_successor();
   Ended on_successor();
@@ -110,35 +110,37 @@ class Running final : private ReloadPort {
   Log log_;
   const Time started_at_ = clock_.now();
   DescriptorBudget descriptors_;
-  http::Watchdog watchdog_;  // before the loops that it watches
+  http::Watchdog watchdog_;  // outlives the loops that it watches
   LineWriter access_;
-  Waiters waiters_;  // before the store, which tells them
+  Waiters waiters_;  // outlives the store, which notifies them
   std::optional<OpenedStore> store_;
   std::optional<ThreadLanes> lanes_;
   std::optional<Gateway> gateway_;
   ClaimsMetrics claims_metrics_;
   std::unique_ptr<Claims> claims_;
-  std::unique_ptr<KeysApi> keys_;  // before the admin interface, which serves it
+  std::unique_ptr<KeysApi> keys_;  // outlives the admin interface, which uses it
   std::unique_ptr<Admin> admin_;
   std::optional<Successor> successor_;
   Handover handover_ = Handover::none;
   std::chrono::nanoseconds step_began_{};
-  Descriptor claims_socket_;                            // while they are paused
-  std::optional<std::chrono::nanoseconds> drains_at_;   // a signal to stop came, and is acted upon then
-  std::optional<std::chrono::nanoseconds> reopens_at_;  // the store was given up, and could not be opened again yet
+  Descriptor claims_socket_;                           // kept open while claims are paused
+  std::optional<std::chrono::nanoseconds> drains_at_;  // set once a signal to stop came: when the drain starts
+  // set if the store was closed and could not be opened again: when to retry
+  std::optional<std::chrono::nanoseconds> reopens_at_;
   Backoff reopening_pauses_{std::chrono::seconds(1), std::chrono::seconds(10)};
   std::uint64_t trimmed_at_ = 0;
   std::mutex asking_;
   std::vector<ReloadRequest*> asked_;
   bool ending_ = false;
-  Descriptor signals_;      // made early: without it no signal could end the process
-  Descriptor asked_event_;  // readable when somebody asks for a reload
+  Descriptor signals_;      // made early: without it signals could not end the process
+  Descriptor asked_event_;  // readable when a reload is requested
 };
 
-// To be called before any thread is started: SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are waited for, not handled.
+// Call before any thread is started: SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are read from a descriptor instead of
+// handled.
 void block_signals();
-// What a script that rotates logs or reloads may send to a process that has just been started would end it: from here
-// on it waits until the process runs. SIGINT and SIGTERM still end one that reads its configuration.
+// Signals of scripts that rotate logs or reload would end a process that is just starting: from here on they wait until
+// it runs. SIGINT and SIGTERM still end a process that reads its configuration.
 void hold_signals();
 
 }  // namespace once::cli

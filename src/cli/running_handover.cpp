@@ -1,4 +1,4 @@
-// How a process that runs hands over to its successor (handover.hpp), and takes everything back if that fails.
+// How a running process hands over to its successor (handover.hpp), and takes everything back if that fails.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ Running::Ended Running::on_successor() {
         begin(Handover::starting);
         return Ended::no;
       }
-      // If this process is killed from here on, the successor is the one that serves.
+      // If this process is killed from here on, the successor serves.
       notify(fmt::format("MAINPID={}", successor_->pid()));
       pause();
       return Ended::no;
@@ -70,13 +70,13 @@ Running::Ended Running::on_successor() {
 
 Running::Ended Running::go_on_handing_over() {
   if (!successor_) return Ended::no;
-  // One that has failed for good is of no use to those who still need it.
+  // A store that has failed for good cannot serve the requests that still need it.
   const bool useless = store_->store().failed_for_good();
   if (handover_ == Handover::emptying && (useless || !gateway_->needs_store())) {
     close_claims();
     if (!claims_ || claims_->ended()) give_up_store();
   }
-  // What it says in the last moment counts.
+  // A message at the last moment still counts.
   const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
   if (in_time || successor_->speaks()) return Ended::no;
   return take_back(handover_ == Handover::emptying
@@ -84,17 +84,17 @@ Running::Ended Running::go_on_handing_over() {
                        : "it took longer than half of timeouts.drain, and than 30 seconds");
 }
 
-// A client that keeps its connection busy sends its next request within the grace, and is told there that it is the
-// last one: closed while it idles, the connection could be closed just as the next request goes out.
+// A client that keeps its connection busy sends its next request within the grace period, and the response announces
+// the close. Closing the idle connection at once could collide with that request.
 void Running::pause() {
   begin(Handover::emptying);
-  // A body that comes slowly must not use up the time in which the store has to be free.
+  // A slow request body must not use up the time in which the store must become free.
   gateway_->pause({.idle_grace = idle_grace, .unread_grace = config_.timeouts.handover / 4});
   gateway_->wait_for_turns();
   log_.info("handing over", {{"limit_ms", config_.timeouts.handover.count()}});
 }
 
-// Not before the last request that needs the store has ended: leases run on meanwhile, and their owners can renew them.
+// Wait for the last request that needs the store: leases continue meanwhile, and their owners can renew them.
 void Running::close_claims() {
   if (!claims_ || claims_socket_.open()) return;
   claims_socket_ = Descriptor(::fcntl(claims_->listening(), F_DUPFD_CLOEXEC, 0));
@@ -110,7 +110,7 @@ void Running::end_claims() {
   claims_.reset();
 }
 
-// Streams that need no store go on, and so does the admin interface.
+// Streams that need no store continue, and so does the admin interface.
 void Running::give_up_store() {
   end_claims();
   reopens_at_.reset();
@@ -138,8 +138,8 @@ Running::Ended Running::take_back(std::string_view why) {
   return Ended::no;
 }
 
-// Its disk is full, say, or has failed. What needs no store is still served, and keys are refused, as when a disk fails
-// at any other time.
+// For example the disk is full or has failed. Requests that need no store are still served, and keys are refused, as
+// after any failure of the disk.
 void Running::lose_store(const Error& error) {
   log_.error("the store cannot be reopened; retrying", {{"error", error.detail}});
   reopening_pauses_.reset();

@@ -1,4 +1,4 @@
-// once send: curl for writes. One operation, one key, retried until it has an answer.
+// once send: curl for writes. One operation, one key, retried until there is an answer.
 #include "cli/send.hpp"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ using client::Work;
 
 constexpr std::size_t most_data = std::size_t{64} << 20;
 
-// -d: the data itself, @FILE or @- for standard input. Read once: every try sends the same bytes.
+// -d: the data itself, @FILE, or @- for standard input. Read once, so every try sends the same bytes.
 std::expected<std::string, std::string> read_data(const std::string& data) {
   if (!data.starts_with('@')) return data;
   const std::string path = data == "@-" ? "/dev/stdin" : data.substr(1);
@@ -156,7 +156,7 @@ void explain_too_large(const client::Result& result, const std::string& again) {
       "{}, {}{}: {}", result.answer->status,
       said.empty() ? "no Idempotency-Status" : "Idempotency-Status: ", plain(std::string(said)), result.detail);
   if (result.answer->status / 100 == 2) {
-    const bool safe = !said.empty() && said != "bypassed";  // a repetition would be executed
+    const bool safe = !said.empty() && said != "bypassed";  // a repeated request would be executed again
     text += safe ? fmt::format("; to read it, run the same command with --stream {}", again)
                  : "; such a response needs --stream";
   }
@@ -225,7 +225,7 @@ int send_code_of_status(int status) {
   return status >= 300 ? send_exit::redirected : send_exit::well;
 }
 
-// Its status is known, and its body was not read.
+// Whether the status is known but the body was too large to read.
 bool is_too_large(const client::Result& result) {
   return result.happened == client::Happened::answer_too_large && result.answer.has_value();
 }
@@ -270,9 +270,8 @@ void explain_no_answer(const SendOptions& options, const client::Result& result)
                                 again));
 }
 
-// Without a gateway that honours the key a retry may be executed a second time. Refusals and errors may come from
-// something in front of the gateway, and say nothing about it. Other servers that honour keys need not say so: --quiet
-// is for those.
+// Without a gateway that honours the key, a retry may be executed a second time. Refusals and errors may come from a
+// proxy, and prove nothing. Other servers that honour keys need not report it: --quiet is for those.
 void warn_if_unprotected(const SendOptions& options, const client::Answer& answer) {
   const std::string_view said = answer.header("Idempotency-Status");
   if (said == "bypassed") {

@@ -1,5 +1,4 @@
-// What the parts of `once send` share: its options and exit codes, how it ends on a signal, and where the response
-// goes.
+// Shared by the parts of `once send`: options and exit codes, ending on a signal, and where the response goes.
 #pragma once
 
 #include <pthread.h>
@@ -56,7 +55,7 @@ struct SendOptions {
   bool stop_on_interrupt = false;
 };
 
-// Turns the signals that ask a command to end into a stop request. The thread that waits for them ends with it.
+// Turns the signals that end a command into a stop request. The thread that waits for them ends with it.
 class Interruption {
  public:
   Interruption();
@@ -75,14 +74,14 @@ class Interruption {
   std::thread waiter_;
 };
 
-// Opened before anything is sent, so that an answer is never lost to a name that cannot be written.
+// Opened before anything is sent, so that no answer is lost because its file cannot be written.
 class SendOutput {
  public:
   static std::expected<SendOutput, std::string> open(const std::string& path);
 
-  // Empties a file, and writes the head if it is wanted.
+  // Empties a file, and writes the head if requested.
   bool begin(const client::Answer& answer, bool include) const;
-  // How many bytes were written. Not all of them: a stop was requested, or errno says why.
+  // Returns the number of bytes written. If not all were: a stop was requested, or errno has the reason.
   std::size_t write(std::string_view bytes, const std::stop_token& stop) const;
 
  private:
@@ -92,7 +91,7 @@ class SendOutput {
   bool is_file_;
 };
 
-// One operation, as the options describe it.
+// One operation as described by the options.
 struct Sending {
   const SendOptions& options;
   client::Request request;

@@ -24,7 +24,7 @@ Interruption::Interruption() {
   ::sigemptyset(&signals_);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals_, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that has gone is an error of the write
+  ::signal(SIGPIPE, SIG_IGN);  // a closed reader of our output is a write error
   waiter_ = std::thread([this] {
     int signal = 0;
     while (::sigwait(&signals_, &signal) != 0) {
@@ -37,7 +37,7 @@ Interruption::Interruption() {
 
 Interruption::~Interruption() {
   over_ = true;
-  ::pthread_kill(waiter_.native_handle(), SIGHUP);  // does nothing to a thread that has ended
+  ::pthread_kill(waiter_.native_handle(), SIGHUP);  // has no effect on a thread that has ended
   waiter_.join();
 }
 
@@ -59,12 +59,12 @@ bool SendOutput::begin(const client::Answer& answer, bool include) const {
 }
 
 std::size_t SendOutput::write(std::string_view bytes, const std::stop_token& stop) const {
-  constexpr int poll_milliseconds = 100;  // how late a stop is seen while the reader of a pipe does not read
+  constexpr int poll_milliseconds = 100;  // how soon a stop is noticed while a pipe is blocked
   std::size_t written = 0;
   while (written < bytes.size() && !stop.stop_requested()) {
     pollfd ready{.fd = file_.get(), .events = POLLOUT, .revents = 0};
     if (::poll(&ready, 1, poll_milliseconds) == 0) continue;
-    // A pipe that can be written to takes so much without blocking.
+    // A writable pipe accepts this much without blocking.
     const ssize_t size =
         ::write(file_.get(), bytes.data() + written, std::min<std::size_t>(bytes.size() - written, PIPE_BUF));
     if (size < 0 && errno != EINTR && errno != EAGAIN) return written;

@@ -20,10 +20,10 @@ using client::Stopped;
 using client::StreamEnd;
 using client::StreamResult;
 
-// What came of the output.
+// The progress of the output.
 struct Written {
-  std::uint64_t given = 0;    // bytes that came
-  std::uint64_t written = 0;  // of them
+  std::uint64_t given = 0;    // bytes received
+  std::uint64_t written = 0;  // bytes of them written
   std::string error;
 };
 
@@ -48,7 +48,7 @@ std::string key_option(const SendOptions& options, const client::Result& result)
   return options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
 }
 
-// The options with which the same command continues after what was written; a file is written anew.
+// The options with which the same command continues after the written bytes; a file is rewritten.
 std::string continuing(const SendOptions& options, const StreamResult& got, const Written& written) {
   std::string text = key_option(options, got.result);
   const std::uint64_t offset = got.received - written.given + written.written;
@@ -58,7 +58,7 @@ std::string continuing(const SendOptions& options, const StreamResult& got, cons
   return text;
 }
 
-// It is a command that was printed by continuing().
+// Whether this is a command that continuing() printed.
 bool asks_for_rest(const client::Request& request) {
   return std::ranges::any_of(request.headers,
                              [](const client::Header& header) { return iequals(header.name, "Idempotency-Offset"); });
@@ -69,7 +69,7 @@ bool is_stopped(const client::StopResult& got) {
          !got.result.answer->header("Idempotency-Stopped").empty();
 }
 
-// Whether a header of the request may say who its caller is. Which one does is the gateway's configuration.
+// Whether a header of the request may identify its caller. Which one does depends on the gateway's configuration.
 bool may_name_caller(const client::Request& request) {
   static constexpr std::array<std::string_view, 6> others = {"Accept",        "Content-",    "Idempotency-",
                                                              "Last-Event-ID", "traceparent", "User-Agent"};
@@ -83,7 +83,7 @@ bool may_name_caller(const client::Request& request) {
 
 // A stop needs a caller, so it is not suggested for a request that cannot have one.
 void explain_left(const Sending& sending, const StreamResult& got, const Written& written) {
-  std::string text = fmt::format("left; the request goes on at the server. To continue, run the same command with {}",
+  std::string text = fmt::format("left; the request continues at the server. To continue, run the same command with {}",
                                  continuing(sending.options, got, written));
   if (may_name_caller(sending.request)) {
     text += fmt::format("; to end it, with --stop {}", key_option(sending.options, got.result));
@@ -91,7 +91,7 @@ void explain_left(const Sending& sending, const StreamResult& got, const Written
   print_error(text);
 }
 
-// Why a stop was refused: the status, and code and text of the problem.
+// Why a stop was refused: the status, and the problem's code and text.
 std::string why_not_stopped(const client::Result& result) {
   if (!result.answer || result.answer->status < 400) {
     return result.detail.empty() ? std::string(name(result.happened)) : result.detail;
@@ -104,7 +104,7 @@ std::string why_not_stopped(const client::Result& result) {
   return plain(std::move(text));
 }
 
-// Ctrl-C with --stop-on-interrupt. A second one ends this, too.
+// Ctrl-C with --stop-on-interrupt. A second one ends this too.
 void stop_interrupted(const Sending& sending, const StreamResult& got, const Written& written) {
   const Interruption interruption;
   if (!sending.options.quiet) print_error("interrupted; stopping the request");
@@ -170,7 +170,7 @@ int code_of_end(const StreamResult& got) {
   return send_exit::not_known;
 }
 
-// A response that is not 2xx is not given to the reader: it is the answer of the result.
+// A response that is not 2xx is not passed to the reader: it is the result's answer.
 int write_other(const Sending& sending, const SendOutput& output, const client::Result& result) {
   warn_if_unprotected(sending.options, *result.answer);
   if (is_too_large(result)) return 0;
@@ -180,7 +180,7 @@ int write_other(const Sending& sending, const SendOutput& output, const client::
   return send_exit::failed;
 }
 
-// Whose key it is was said, and what came of the last try is said at the end.
+// The origin of the key was already printed, and the last try's result is printed at the end.
 client::Watcher stop_progress(const SendOptions& options) {
   if (options.quiet) return {};
   return {.on_key = [](std::string_view key, client::KeyOrigin /*origin*/) { print_error(fmt::format("key {}", key)); },

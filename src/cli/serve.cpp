@@ -14,7 +14,7 @@ namespace once::cli {
 
 namespace {
 
-// File, options and secrets together.
+// Merges file, options and secrets.
 std::expected<Config, ConfigErrors> read_config(const ServeOptions& options, ConfigErrors& warnings) {
   Loaded loaded = load_all_config(options);
   if (!loaded.errors.empty()) return std::unexpected(all_mistakes(std::move(loaded), environment_variable));
@@ -52,7 +52,7 @@ int serve(const ServeOptions& options) {
 
 }  // namespace
 
-// An empty name is a variable that was not set. Serving without the file would be serving without its rules.
+// An empty name means that a variable was not set. Serving without the file would ignore its rules.
 void add_config_option(CLI::App& command, ServeOptions& options, const std::string& description) {
   const auto named = [](const std::string& file) { return file.empty() ? "the name of the file is empty" : ""; };
   command.add_option("--config", options.config_file, description)->type_name("FILE")->check(CLI::Validator(named, ""));

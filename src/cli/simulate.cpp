@@ -27,17 +27,17 @@ struct SimulateOptions {
   std::uint64_t seed = 1;
   std::uint64_t runs = 1;
   std::string length_text;
-  Duration length{};  // 0: as many as `runs`
+  Duration length{};  // 0: no time limit, only `runs`
   unsigned threads = 0;
   std::string store_name;
-  std::optional<sim::StoreKind> store;  // none: as each seed draws it
+  std::optional<sim::StoreKind> store;  // nullopt: drawn from each seed
   std::string layer_name;
-  std::optional<sim::Layer> layer;  // the same
+  std::optional<sim::Layer> layer;  // likewise
   bool trace = false;
 };
 
 constexpr auto progress_every = std::chrono::seconds(10);
-// Short enough to type, and far more than anybody ever runs.
+// Short enough to type, and more than anyone will ever run.
 constexpr std::uint64_t most_random_seed = 1'000'000'000'000;
 
 struct Totals {
@@ -79,7 +79,7 @@ std::string random_seed() {
   return fmt::format("{}", std::bit_cast<std::uint64_t>(bytes) % most_random_seed);
 }
 
-// Without it, a negative number would be taken for a very large one.
+// Without this check a negative number would be read as a very large one.
 std::string whole_number(const std::string& text) {
   return text.find_first_not_of("0123456789") == std::string::npos ? "" : fmt::format("{} is not a whole number", text);
 }
@@ -101,7 +101,7 @@ void print_violations(std::uint64_t seed, const sim::Report& report, const Simul
   print(text);
 }
 
-// Seeds one after the other, by several threads; stops at the first that fails.
+// Runs seeds in order on several threads; stops at the first that fails.
 class Runs {
  public:
   explicit Runs(const SimulateOptions& options) : options_(options) {}
@@ -133,15 +133,15 @@ class Runs {
     return options_.length > Duration::zero() ? took() < options_.length : run < options_.runs;
   }
   void tell_progress() {
-    if (took() < told_ + progress_every) return;
-    told_ = took();
-    print_error(
-        fmt::format("{} runs, {} s", totals_.runs, std::chrono::duration_cast<std::chrono::seconds>(told_).count()));
+    if (took() < reported_at_ + progress_every) return;
+    reported_at_ = took();
+    print_error(fmt::format("{} runs, {} s", totals_.runs,
+                            std::chrono::duration_cast<std::chrono::seconds>(reported_at_).count()));
   }
 
   const SimulateOptions& options_;
   const std::chrono::nanoseconds begun_ = monotonic_now();
-  std::chrono::nanoseconds told_{};
+  std::chrono::nanoseconds reported_at_{};
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;

@@ -19,7 +19,7 @@ constexpr std::chrono::seconds between_lines{1};
 
 int sweep_all(ServerStore& store, std::size_t batch) {
   std::uint64_t removed = 0;
-  std::chrono::nanoseconds told = monotonic_now();
+  std::chrono::nanoseconds reported_at = monotonic_now();
   while (true) {
     const auto swept = store.sweep(batch);
     if (!swept) {
@@ -28,9 +28,9 @@ int sweep_all(ServerStore& store, std::size_t batch) {
     }
     removed += swept->removed;
     if (swept->more == More::no) break;
-    if (monotonic_now() - told >= between_lines) {
+    if (monotonic_now() - reported_at >= between_lines) {
       print(fmt::format("{} removed so far\n", removed));
-      told = monotonic_now();
+      reported_at = monotonic_now();
     }
   }
   print(fmt::format("{} expired record{} removed\n", removed, removed == 1 ? "" : "s"));
@@ -44,7 +44,7 @@ int sweep(const ServeOptions& options) {
     return 2;
   }
   const StoreType* const type = find_store(config->store);
-  // Tables keep what has expired until it is removed. The other stores remove it by themselves.
+  // Only tables keep expired records until they are removed. The other stores do that themselves.
   if (type == nullptr || type->schema == nullptr) {
     print_error(
         fmt::format("{} needs no sweeping: it removes expired records itself", without_password(config->store)));

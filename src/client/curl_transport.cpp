@@ -32,27 +32,27 @@ using Multi = std::unique_ptr<CURLM, FreedBy<curl_multi_cleanup>>;
 using List = std::unique_ptr<curl_slist, FreedBy<curl_slist_free_all>>;
 using Url = std::unique_ptr<CURLU, FreedBy<curl_url_cleanup>>;
 
-// curl has no memory left; there is no other reason for its constructors to fail.
+// curl's constructors fail only for lack of memory.
 template <class Handle>
 Handle made(Handle handle) {
   if (!handle) throw std::bad_alloc();
   return handle;
 }
 
-// What has come of an answer so far.
+// The part of an answer received so far.
 struct Receiving {
   const Options& options;
   Receiver* receiver = nullptr;
-  Answer answer;  // its body: what the receiver has not got yet, if there is one
+  Answer answer;  // its body has only bytes that the receiver has not got yet, if there is one
   std::size_t header_bytes = 0;
   bool head_complete = false;
   bool head_given = false;
   bool too_large = false;
-  bool has_news = false;  // since the last look: something came
+  bool has_news = false;  // something was received since the last check
 
   bool streams() const { return receiver != nullptr && answer.status >= 200 && answer.status < 300; }
 
-  // Gives the receiver what came. Not from inside of curl: a receiver may throw.
+  // Passes what was received to the receiver. Not called inside curl, because a receiver may throw.
   Reading give() {
     if (!head_complete || !streams()) return Reading::go_on;
     if (!head_given) {
@@ -67,7 +67,7 @@ struct Receiving {
 };
 
 void begin_head(Receiving& receiving, std::string_view status_line) {
-  receiving.answer.headers.clear();  // those of an interim answer
+  receiving.answer.headers.clear();  // those of an interim response
   receiving.answer.status = 0;
   const std::size_t space = status_line.find(' ');
   if (space != std::string_view::npos) {
@@ -88,7 +88,7 @@ std::size_t take_header(char* data, std::size_t size, std::size_t count, void* c
   if (!receiving.head_complete && text.starts_with("HTTP/")) {
     begin_head(receiving, text);
   } else if (text.empty()) {
-    // The end of an interim answer's head is not the end of the answer's.
+    // The end of an interim response's head is not the end of the final one's.
     receiving.head_complete = receiving.answer.status >= 200;
   } else if (const std::size_t colon = text.find(':'); colon != std::string_view::npos && !receiving.head_complete) {
     receiving.answer.headers.push_back(
@@ -120,17 +120,17 @@ List header_list(const Try& what) {
   List list;
   bool typed = false;
   for (const Header& header : what.headers) {
-    // "Name;" is how curl is told of a header without a value.
+    // "Name;" is curl's syntax for a header without a value.
     append(list, header.value.empty() ? header.name + ";" : header.name + ": " + header.value);
     typed = typed || iequals(header.name, "Content-Type");
   }
-  append(list, "Expect:");                    // no waiting for a 100 that few servers send
-  if (!typed) append(list, "Content-Type:");  // curl would call any body a form
+  append(list, "Expect:");                    // do not wait for a 100 Continue, which few servers send
+  if (!typed) append(list, "Content-Type:");  // curl would label any body as a form
   return list;
 }
 
 void set_method(CURL* easy, const Request& request) {
-  // Those whose body may be empty say so with Content-Length: 0.
+  // Methods whose body may be empty are sent with Content-Length: 0.
   const bool has_body =
       !request.body.empty() || request.method == "POST" || request.method == "PUT" || request.method == "PATCH";
   if (has_body) {
@@ -146,13 +146,13 @@ void set_options(CURL* easy, const Try& what) {
   const Options& options = what.options;
   curl_easy_setopt(easy, CURLOPT_URL, what.request.url.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  // One request on one connection: then "how much was sent" has an answer.
+  // One request per connection, so that it is known how much was sent.
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // what a proxy says of its tunnel is not the answer
+  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's response to CONNECT is not the answer
   if (what.proxies == Proxies::none) curl_easy_setopt(easy, CURLOPT_PROXY, "");
-  // To curl zero means no limit, and too large a number is a mistake.
+  // Zero means no limit to curl, and too large a number is an error.
   const Duration timeout = std::clamp<Duration>(what.timeout, std::chrono::milliseconds(1), std::chrono::days(1));
   if (what.receiver == nullptr) curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
   const Duration connect = std::min(timeout, options.connect_timeout);
@@ -164,14 +164,14 @@ void set_options(CURL* easy, const Try& what) {
   if (!options.client_certificate.empty()) {
     curl_easy_setopt(easy, CURLOPT_SSLCERT, options.client_certificate.c_str());
     curl_easy_setopt(easy, CURLOPT_SSLKEY, options.client_certificate_key.c_str());
-    // Also an empty one: without it OpenSSL would ask at the terminal.
+    // Set even if empty: otherwise OpenSSL would prompt on the terminal.
     curl_easy_setopt(easy, CURLOPT_KEYPASSWD, options.client_certificate_passphrase.c_str());
   }
   if (!options.user_agent.empty()) curl_easy_setopt(easy, CURLOPT_USERAGENT, options.user_agent.c_str());
   set_method(easy, what.request);
 }
 
-// How long a connection may be silent. The time that the receiver takes does not count.
+// Measures the silence of a connection. Time spent in the receiver does not count.
 class Silence {
  public:
   explicit Silence(Duration longest)
@@ -190,9 +190,9 @@ class Silence {
   std::chrono::nanoseconds until_{};
 };
 
-// Runs the transfer until curl is done (nothing), or to the reason to leave it.
+// Runs the transfer until curl is done (nullopt), or returns the reason to abort it.
 std::optional<CURLcode> drive(CURLM* multi, Receiving& receiving, Duration timeout, const std::stop_token& stop) {
-  constexpr std::chrono::milliseconds longest_poll(1000);  // curl's own timers and a stop wake it earlier
+  constexpr std::chrono::milliseconds longest_poll(1000);  // curl's own timers and a stop end it earlier
   Silence silence(timeout);
   int running = 1;
   while (!stop.stop_requested()) {
@@ -200,7 +200,7 @@ std::optional<CURLcode> drive(CURLM* multi, Receiving& receiving, Duration timeo
     if (receiving.give() == Reading::leave) return CURLE_ABORTED_BY_CALLBACK;
     if (performed != CURLM_OK || running == 0) return std::nullopt;
     if (std::exchange(receiving.has_news, false)) silence.ended();
-    // Without a receiver curl itself limits the whole try.
+    // Without a receiver, curl itself limits the whole try.
     const auto left = receiving.receiver == nullptr ? longest_poll : std::min(longest_poll, silence.left());
     if (left.count() == 0) return CURLE_OPERATION_TIMEDOUT;
     curl_multi_poll(multi, nullptr, 0, static_cast<int>(left.count()), nullptr);
@@ -237,7 +237,7 @@ Happened happened(CURLcode code, const Receiving& receiving, bool sent) {
   if (receiving.too_large) return Happened::answer_too_large;
   switch (static_cast<int>(code)) {
     case CURLE_OK:
-      // curl takes a head that was cut off for a whole one.
+      // curl takes a truncated head for a complete one.
       return receiving.head_complete ? Happened::success : Happened::lost_after_sending;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY: return Happened::not_resolved;
@@ -292,7 +292,7 @@ Tried CurlTransport::perform(const Try& what, const std::stop_token& stop) {
       tried.detail = "the connection was closed in the middle of the response";
     else if (code == CURLE_PARTIAL_FILE)
       tried.detail = "the response broke off";
-    else if (tried.happened != Happened::cancelled)  // curl's words for that are about its callbacks
+    else if (tried.happened != Happened::cancelled)  // curl's message for that is about its callbacks
       tried.detail = error[0] != '\0' ? error.data() : curl_easy_strerror(code);
   }
   return tried;

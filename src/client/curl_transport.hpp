@@ -1,6 +1,6 @@
 // One try over HTTP/1.1 with libcurl. Only curl_transport.cpp uses curl.
 //
-// Every try uses a new connection. On a reused one, a server that closes it as the request goes out would look like an
+// Every try uses a new connection. On a reused one, a server that closes it as the request goes out would cause an
 // unknown outcome, and curl itself would silently send the request again.
 #pragma once
 

@@ -29,7 +29,7 @@ std::unexpected<std::string> failure(std::string_view what, std::string_view pat
   return std::unexpected(fmt::format("cannot {} {}: {}", what, path, std::generic_category().message(errno)));
 }
 
-// The rest of the line after its name; nullopt if it has another name.
+// The rest of the line after its name; nullopt if the line has another name.
 std::optional<std::string_view> field(std::string_view line, std::string_view name) {
   if (!line.starts_with(name) || line.size() <= name.size() || line[name.size()] != ' ') return std::nullopt;
   return line.substr(name.size() + 1);
@@ -82,7 +82,7 @@ std::expected<KeyRecord, std::string> KeyFile::open(const KeyRecord& fresh) {
   if (auto synced = sync_folder(); !synced) return std::unexpected(synced.error());
   step("folder synced");
   if (named) return fresh;
-  return read();  // somebody was faster: theirs is the key
+  return read();  // another process was faster: use its key
 }
 
 std::expected<KeyRecord, std::string> KeyFile::read() {
@@ -94,7 +94,7 @@ std::expected<KeyRecord, std::string> KeyFile::read() {
   if (size < 0) return failure("read", path_);
   auto record = parse_key_record({buffer.data(), static_cast<std::size_t>(size)});
   if (!record) return std::unexpected(fmt::format("cannot use {}: {}", path_, record.error()));
-  // Whoever named it may have died before its name was durable.
+  // The process that linked the file may have died before syncing the folder.
   if (auto synced = sync_folder(); !synced) return std::unexpected(synced.error());
   return record;
 }

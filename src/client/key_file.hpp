@@ -24,7 +24,7 @@ struct KeyRecord {
   bool operator==(const KeyRecord&) const = default;
 };
 
-// Method, URL and body; not the headers, whose tokens and dates may be new in another process.
+// A digest of method, URL and body. Headers are left out, because tokens and dates may differ in another process.
 std::string request_digest(const Request& request);
 
 std::string format_key_record(const KeyRecord& record);
@@ -32,19 +32,19 @@ std::expected<KeyRecord, std::string> parse_key_record(std::string_view text);
 
 class KeyFile {
  public:
-  // Called after each step with its name; tests end the process there.
+  // Called after each step with its name; tests kill the process there.
   using AfterStep = std::function<void(std::string_view step)>;
 
   explicit KeyFile(std::string path, AfterStep after_step = {})
       : path_(std::move(path)), after_step_(std::move(after_step)) {}
 
-  // The record on disk: `fresh` if there was none, what was there otherwise. Durable when it returns.
+  // Returns the record on disk, after writing `fresh` if there was none. It is durable on return.
   std::expected<KeyRecord, std::string> open(const KeyRecord& fresh);
 
-  // The record on disk, which must be there.
+  // Reads the record, which must exist.
   std::expected<KeyRecord, std::string> read();
 
-  // A final answer came. If this fails the answer still stands: the next run sends the same key and gets it again.
+  // A final answer arrived. If this fails the answer is still valid: the next run sends the same key and gets it again.
   std::expected<void, std::string> mark_done(KeyRecord record);
   std::expected<void, std::string> remove();
 

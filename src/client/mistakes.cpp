@@ -33,7 +33,7 @@ std::string mistake_in_header(const Header& header, std::string_view key_header)
   if (!is_token(header.name)) return fmt::format("\"{}\" is not a header name", header.name);
   if (!is_field_value(header.value)) return fmt::format("the value of {} has control characters", header.name);
   if (iequals(header.name, key_header)) return fmt::format("{} is the header of the key", key_header);
-  // The body is sent as it is, so how it is framed is not the caller's to say.
+  // The body is sent unchanged, so its framing is not up to the caller.
   constexpr std::array<std::string_view, 2> framing = {"Content-Length", "Transfer-Encoding"};
   for (const std::string_view name : framing) {
     if (iequals(header.name, name)) return fmt::format("{} cannot be set", name);

@@ -35,7 +35,7 @@ class Operation {
     if (!prepare()) return std::move(result_);
     began_ = ports_.timeline.now();
     while (!stop_.stop_requested()) {
-      // Whoever waits may wake up late.
+      // The wait may have taken longer than requested.
       const Duration left = std::max(time_left(), Duration(1));
       const std::optional<Duration> retry_after = one_try(left);
       const Next next = next_step(options_, {.happened = result_.happened,
@@ -95,13 +95,13 @@ class Operation {
     } else {
       record_ = std::move(*found);
       origin_ = KeyOrigin::resumed;
-      perhaps_sent_ = true;  // by the process that made it
+      perhaps_sent_ = true;  // by an earlier process, which made the key
       return true;
     }
     return false;
   }
 
-  // The answer's Retry-After.
+  // Runs one try and returns the answer's Retry-After.
   std::optional<Duration> one_try(Duration left) {
     ++result_.tries;
     ++tries_in_vain_;
@@ -129,10 +129,10 @@ class Operation {
     return retry_after;
   }
 
-  // What follows from a response that was not whole, or was given to the caller as it came.
+  // Handles a response that was incomplete, or was given to the caller as it arrived.
   void judge_part(const Tried& tried) {
     const bool cut_off = tried.cut_off && tried.happened != Happened::cancelled;
-    // Only a part was recorded, and no retry gets more.
+    // Only a part was recorded, so no retry gets more.
     if (cut_off && tried.cut_off->header("Idempotency-Status") == "unknown") result_.happened = Happened::broken_off;
     if (body_ == nullptr) return;
     result_.happened = body_->judge(result_.happened);
@@ -203,12 +203,12 @@ class Operation {
     result_.stop_reason = result_.answer && result_.happened != Happened::answer_too_large ? StopReason::answered
                                                                                            : StopReason::not_retried;
     if (row_of(result_.happened).sent != Sent::answered) return;
-    // A refusal from somebody in between says nothing of an earlier try that may have been executed.
+    // A refusal by a proxy in between says nothing about an earlier try that may have been executed.
     const bool of_this_operation =
         result_.answer->replayed != Replayed::unsaid || (result_.answer->status >= 200 && result_.answer->status < 300);
     if (sent_before_ && !of_this_operation) return;
     result_.work = Work::answered;
-    // After a 5xx the work may be half done: the key stays the one to go on with.
+    // After a 5xx the work may be half done: keep the key for the next try.
     if (options_.key_file.empty() || result_.answer->status >= 500) return;
     const auto closed = options_.key_file_end == KeyFileEnd::remove ? key_file_.remove() : key_file_.mark_done(record_);
     if (!closed) explain(closed.error());
@@ -229,8 +229,8 @@ class Operation {
   KeyFile key_file_;
   KeyRecord record_;
   KeyOrigin origin_ = KeyOrigin::made;
-  Duration began_{};            // of the time for the deadline
-  unsigned tries_in_vain_ = 0;  // since then
+  Duration began_{};            // the start of the deadline
+  unsigned tries_in_vain_ = 0;  // since `began_`
   bool perhaps_sent_ = false;
   bool sent_before_ = false;  // before the last try
   Result result_;

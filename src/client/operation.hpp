@@ -1,4 +1,4 @@
-// One logical operation from its first try to its end. All its external dependencies are ports.
+// One logical operation from its first try to its end. Its dependencies are ports.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace once::client {
 
 class StreamBody;
 
-constexpr std::size_t longest_key = 256;  // of any dialect
+constexpr std::size_t longest_key = 256;  // in any dialect
 
 struct Ports {
   const Clock& clock;
@@ -28,10 +28,10 @@ struct Asked {
   const Request& request;
   const Watcher& watcher;
   const std::stop_token& stop;
-  StreamBody* body = nullptr;  // of a stream: it takes the body of a 2xx
+  StreamBody* body = nullptr;  // for a stream: receives the body of a 2xx
 };
 
-// Why the request or the options make no sense; empty if they do.
+// The mistake in the request or the options; empty if there is none.
 std::string mistake_in(const Options& options, const Request& request);
 
 Result run_operation(const Asked& asked, const Ports& ports);

@@ -162,9 +162,9 @@ Next next_step(const Options& options, const Situation& situation) {
   const auto window = static_cast<std::uint64_t>(backoff_window(options, situation.tries).count());
   const Duration jitter(static_cast<Duration::rep>(situation.chance % (window + 1)));
   const Duration asked = situation.retry_after.value_or(Duration::zero());
-  // Jitter on top of what was asked: all the clients that were told the same do not come back together.
+  // Add jitter to the requested wait, so that clients that got the same one do not come back together.
   if (asked + jitter < situation.left) return {.verdict = Verdict::again, .wait = asked + jitter};
-  // The server named a time that there is left to wait for; the jitter is ours to give up.
+  // The requested wait fits only without jitter: the deadline is more important.
   if (asked > Duration::zero() && asked < situation.left) return {.verdict = Verdict::again, .wait = asked};
   return {.verdict = Verdict::deadline};
 }

@@ -32,11 +32,11 @@ struct Row {
 std::span<const Row> rows();
 const Row& row_of(Happened happened);
 
-// What an answer says that matters here.
+// The parts of an answer that matter here.
 struct Reply {
   int status = 0;
-  std::string_view idempotency_status;  // the header
-  std::string_view problem_code;        // of the body, if it is a problem or an error object
+  std::string_view idempotency_status;  // the header's value
+  std::string_view problem_code;        // from the body, if it is a problem or an error object
   enum class Says : std::uint8_t { nothing, retryable, not_retryable } says = Says::nothing;
   std::optional<Duration> retry_after;
 };
@@ -45,10 +45,10 @@ Happened classify(const Reply& reply);
 
 struct Situation {
   Happened happened;
-  unsigned tries = 1;                   // made so far, this one included
-  std::optional<Duration> retry_after;  // as the answer asked
+  unsigned tries = 1;                   // including this one
+  std::optional<Duration> retry_after;  // requested by the answer
   Duration left{};                      // until the deadline
-  std::uint64_t chance = 0;             // any number, each as likely as the others
+  std::uint64_t chance = 0;             // uniformly random
 };
 
 enum class Verdict : std::uint8_t { done, again, retries_spent, deadline };
@@ -60,7 +60,7 @@ struct Next {
 
 Next next_step(const Options& options, const Situation& situation);
 
-// The longest that may be waited after `tries` tries; the wait itself is random between zero and this.
+// The longest wait after `tries` tries; the actual wait is random between zero and this.
 Duration backoff_window(const Options& options, unsigned tries);
 
 }  // namespace once::client

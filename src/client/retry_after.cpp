@@ -12,7 +12,7 @@ namespace once::client {
 
 namespace {
 
-// Longer than anyone waits, and short enough that sums of it do not overflow.
+// Longer than any wait, and short enough to add without overflow.
 constexpr std::uint64_t longest_seconds = std::uint64_t{10} * 365 * 86'400;
 
 constexpr std::array<std::string_view, 12> months = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -58,7 +58,8 @@ std::optional<Time> assemble(const Parts& parts, Time now) {
   const auto time = time_of_day(parts.time);
   if (!day || month == months.end() || !year || !time) return std::nullopt;
   if (parts.year.size() == 2) {
-    // RFC 9110: a two-digit year that seems more than 50 years in the future is the most recent year that ends so.
+    // RFC 9110: a two-digit year that seems more than 50 years in the future means the most recent year with these
+    // digits.
     const std::chrono::year_month_day today(std::chrono::floor<std::chrono::days>(now));
     const int this_year = static_cast<int>(today.year());
     int full = this_year - this_year % 100 + static_cast<int>(*year);
@@ -76,7 +77,7 @@ std::optional<Time> assemble(const Parts& parts, Time now) {
 
 std::optional<Time> parse_http_date(std::string_view text, Time now) {
   const auto found = words(text);
-  // What follows the day's name, which nobody needs: the date says which day it is.
+  // The parts after the name of the day, which is redundant.
   if (found.size() == 6 && found[5] == "GMT") {
     return assemble({.day = found[1], .month = found[2], .year = found[3], .time = found[4]}, now);
   }

@@ -8,8 +8,8 @@
 
 namespace once::client {
 
-// How long to wait from `now`; zero for a date that has passed. Nothing if it is neither: a guess would be worse than
-// the client's own backoff.
+// The time to wait from `now`; zero for a past date. nullopt if it is neither: then the client's own backoff is better
+// than a guess.
 std::optional<Duration> parse_retry_after(std::string_view value, Time now);
 
 // "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994".

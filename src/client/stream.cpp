@@ -1,4 +1,4 @@
-// stream() and stop(): what the result of an operation means for a stream.
+// stream() and stop(): what an operation's result means for a stream.
 #include <utility>
 
 #include "base/text.hpp"
@@ -75,7 +75,7 @@ StopResult run_stop(const Asked& asked, const Ports& ports) {
   }
   request.headers.push_back({.name = "Idempotency-Stop", .value = operation.method});
   Options options = asked.options;
-  options.key_file.clear();  // it stays as it is: the operation has not been sent again
+  options.key_file.clear();  // left unchanged: the operation was not sent again
   Result result =
       run_operation({.options = options, .request = request, .watcher = asked.watcher, .stop = asked.stop}, ports);
   const bool stopped = result.answer && iequals(result.answer->header("Idempotency-Stopped"), "true");

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view offset_header = "Idempotency-Offset";
 constexpr std::string_view attempt_header = "Idempotency-Attempt";
 
-// What a response says that belongs to an execution that had begun before.
+// Whether the response belongs to an execution that began earlier.
 bool says_it_continues(std::string_view status) {
   return status == "attached" || status == "replayed" || status == "unknown";
 }
@@ -32,19 +32,19 @@ StreamBody::StreamBody(const Reader& reader, const std::vector<Header>& asked)
 
 void StreamBody::begin_try() {
   responding_ = false;
-  said_.clear();
+  idempotency_status_.clear();
   position_ = 0;
 }
 
 Reading StreamBody::take_head(const Answer& head) {
   responding_ = true;
-  said_ = head.header("Idempotency-Status");
+  idempotency_status_ = head.header("Idempotency-Status");
   position_ = parse_number(head.header(offset_header)).value_or(0);
   const auto attempt = static_cast<unsigned>(parse_number(head.header(attempt_header)).value_or(0));
   if (has_begun()) {
     if (!continues(head)) {
       return differ(fmt::format("the retry was answered with {}, Idempotency-Status: {}", head.status,
-                                said_.empty() ? "none" : said_));
+                                idempotency_status_.empty() ? "none" : idempotency_status_));
     }
     if (attempt != 0 && attempt_ != 0 && attempt != attempt_) {
       return differ(fmt::format("attempt {} follows attempt {}", attempt, attempt_));
@@ -67,7 +67,7 @@ Reading StreamBody::take_head(const Answer& head) {
 }
 
 bool StreamBody::continues(const Answer& head) const {
-  return head.status == status_ && says_it_continues(said_) && position_ <= received_;
+  return head.status == status_ && says_it_continues(idempotency_status_) && position_ <= received_;
 }
 
 bool StreamBody::is_what_was_asked_for(unsigned attempt) const {
@@ -106,13 +106,14 @@ Happened StreamBody::judge(Happened happened) {
   if (responding_ && happened == Happened::success && position_ < received_) differ("its response is shorter");
   if (!why_.empty()) return Happened::new_attempt;
   if (!responding_ || happened == Happened::success || happened == Happened::cancelled) return happened;
-  if (said_ == "unknown") return Happened::broken_off;
-  return said_ == "executed" || says_it_continues(said_) ? happened : Happened::not_protected;
+  if (idempotency_status_ == "unknown") return Happened::broken_off;
+  return idempotency_status_ == "executed" || says_it_continues(idempotency_status_) ? happened
+                                                                                     : Happened::not_protected;
 }
 
 std::vector<Header> StreamBody::resuming(const std::vector<Header>& headers) const {
   if (!has_begun()) return headers;
-  // An id of the caller's own would be looked for again, and may be found somewhere else now.
+  // The caller's own Last-Event-ID would be searched again, and might now be found elsewhere.
   constexpr std::array<std::string_view, 3> ours = {offset_header, attempt_header, "Last-Event-ID"};
   std::vector<Header> made;
   for (const Header& header : headers) {

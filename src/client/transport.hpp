@@ -13,10 +13,10 @@
 
 namespace once::client {
 
-// Those of the environment (http_proxy, https_proxy, no_proxy), or none whatever it says.
+// Whether to use the proxies in the environment (http_proxy, https_proxy, no_proxy).
 enum class Proxies : std::uint8_t { of_environment, none };
 
-// Takes the body of a 2xx as it comes. Called between two steps of the transfer, so it may throw.
+// Receives the body of a 2xx as it arrives. Called between two steps of the transfer, so it may throw.
 class Receiver {
  public:
   virtual ~Receiver() = default;
@@ -26,18 +26,18 @@ class Receiver {
 
 struct Try {
   const Request& request;
-  const std::vector<Header>& headers;  // the request's and the key
+  const std::vector<Header>& headers;  // the request's headers and the key
   const Options& options;
   Duration timeout;  // of the whole try; with a receiver, the longest silence
   Proxies proxies = Proxies::of_environment;
-  Receiver* receiver = nullptr;  // without one, the body is collected
+  Receiver* receiver = nullptr;  // null: the body is collected
 };
 
 struct Tried {
-  // If an answer came, `success` until it is classified. `cancelled` if the receiver leaves, too.
+  // `success` for any answer until it is classified. Also `cancelled` if the receiver stops.
   Happened happened = Happened::not_connected;
   Answer answer;
-  std::optional<Answer> cut_off;  // the head of an answer that was not whole
+  std::optional<Answer> cut_off;  // the head of an incomplete answer
   std::string detail;             // for people
 };
 
@@ -49,7 +49,7 @@ class Transport {
   virtual std::string refusal(const Request& /*request*/) const { return {}; }
 };
 
-// Time that passes: measured without jumps, and waited for.
+// A monotonic clock, and waiting by it.
 class Timeline {
  public:
   virtual ~Timeline() = default;

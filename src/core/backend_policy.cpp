@@ -11,7 +11,7 @@ namespace once::core {
 namespace {
 
 constexpr std::string_view ttl_name = "ttl=";
-constexpr std::uint64_t longest_ttl_seconds = 31'536'000;  // 365 days, as the setting
+constexpr std::uint64_t longest_ttl_seconds = 31'536'000;  // 365 days, like the limit of the setting
 
 std::optional<Duration> ttl_of(std::string_view member) {
   if (!same_name(member.substr(0, ttl_name.size()), ttl_name)) return std::nullopt;

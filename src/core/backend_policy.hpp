@@ -11,17 +11,17 @@
 namespace once::core {
 
 struct BackendPolicy {
-  // A later one wins over the ones before it.
+  // If several are given, the last one counts.
   enum class Record : std::uint8_t {
-    by_status,  // nothing was said: the route's record settings decide
-    final,      // this is the outcome, whatever its status
-    retry,      // this is not final: a retry executes again, whatever the status
-    no_store,   // as if never asked: the claim is released
+    by_status,  // not given: the route's record settings decide
+    final,      // record as the outcome, whatever the status
+    retry,      // do not record: a retry executes again, whatever the status
+    no_store,   // release the claim, as if it was never made
   };
   Record record = Record::by_status;
-  std::optional<Duration> ttl;  // `ttl=SECONDS`: how long the outcome is kept, instead of the route's ttl
+  std::optional<Duration> ttl;  // `ttl=SECONDS`: how long to keep the outcome, instead of the route's ttl
 
-  // One line of the header; a response may have several. Of two that give a ttl, the last counts.
+  // Adds one field of a response, which may have several. If several give a ttl, the last one counts.
   void add(std::string_view value);
 
   bool operator==(const BackendPolicy&) const = default;

@@ -21,8 +21,8 @@ std::string_view without_space(std::string_view text) {
   return text.substr(first, text.find_last_not_of(parameter_space) + 1 - first);
 }
 
-// Takes one `name=value` off the parameters of a media type. No value has an escape or a quote in it: boundaries have
-// none, and readers disagree about them.
+// One `name=value` of a media type's parameters. Values with escapes or quotes inside are refused: boundaries have
+// none, and parsers disagree about them.
 struct Parameter {
   std::string_view name;
   std::string_view value;
@@ -37,7 +37,7 @@ std::optional<Parameter> take_parameter(std::string_view& rest) {
   const std::size_t end = rest.find(quoted ? '"' : ';');
   if (quoted && end == std::string_view::npos) return std::nullopt;
   const std::string_view value = quoted ? rest.substr(0, end) : without_space(rest.substr(0, end));
-  // Some readers end it there (RFC 2045 asks for quotes).
+  // Some parsers end the value there (RFC 2045 requires quotes).
   if (!quoted && value.find_first_of("()<>@,;:\\/[]?= \t'") != std::string_view::npos) return std::nullopt;
   rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + (quoted ? 1 : 0));
   rest = without_space(rest);
@@ -46,15 +46,15 @@ std::optional<Parameter> take_parameter(std::string_view& rest) {
   return Parameter{.name = name, .value = value};
 }
 
-// None if there is none, or two readers could find different ones. What the other parameters say, such as which part is
-// the first (RFC 2387), goes into the hash.
+// nullopt if there is no boundary, or if two parsers could find different ones. The other parameters, such as which
+// part is the first (RFC 2387), are hashed.
 std::optional<std::string_view> boundary_of(std::string_view content_type, Sha256& hash) {
   constexpr std::string_view name = "boundary";
   std::optional<std::string_view> boundary;
   const std::size_t start = content_type.find(';');
   std::string_view rest = start == std::string_view::npos ? std::string_view() : content_type.substr(start);
   while (!rest.empty()) {
-    rest = without_space(rest.substr(1));  // a semicolon
+    rest = without_space(rest.substr(1));  // the semicolon
     if (rest.empty() || rest.starts_with(';')) continue;
     const auto parameter = take_parameter(rest);
     if (!parameter) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<std::string_view> boundary_of(std::string_view content_type, Sha25
       hash.update_part(parameter->value);
       continue;
     }
-    // boundary*0 and the like (RFC 2231) are read by some and not by others.
+    // Only some parsers support boundary*0 and the like (RFC 2231).
     if (boundary || parameter->name.size() != name.size()) return std::nullopt;
     boundary = parameter->value;
   }
@@ -74,7 +74,7 @@ std::optional<std::string_view> boundary_of(std::string_view content_type, Sha25
   return boundary;
 }
 
-// memmem() is linear. std::string_view::find() compares the needle at every dash of a body full of dashes.
+// memmem() takes linear time. std::string_view::find() compares the needle at every dash of a body full of dashes.
 std::size_t find_from(std::string_view text, std::string_view needle, std::size_t from) {
   const void* found = ::memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   if (found == nullptr) return std::string_view::npos;
@@ -112,8 +112,8 @@ std::optional<std::string> multipart_delimiter(Sha256& hash, std::string_view co
   return std::string("--").append(*boundary);
 }
 
-// Whatever looks like a delimiter must be one for every reader. So no section contains "--boundary" in any place, and
-// replacing the boundary changes no section.
+// Everything that looks like a delimiter must be one for every parser. So no section may contain "--boundary" anywhere,
+// and replacing the boundary changes no section.
 bool hash_multipart(Sha256& hash, std::string_view content_type, std::string_view body) {
   const auto boundary = boundary_of(content_type, hash);
   if (!boundary || body.empty()) return false;
@@ -150,7 +150,7 @@ bool hash_form(Sha256& hash, std::string_view body) {
     const bool has_value = equals != std::string_view::npos;
     if (!decode_form(field.substr(0, equals), decoded)) return false;
     hash.update_part(decoded);
-    hash.update_part(has_value ? "=" : "");  // `a` and `a=` are not the same to everyone
+    hash.update_part(has_value ? "=" : "");  // some parsers distinguish `a` from `a=`
     if (!decode_form(has_value ? field.substr(equals + 1) : std::string_view(), decoded)) return false;
     hash.update_part(decoded);
     if (end == std::string_view::npos) return true;

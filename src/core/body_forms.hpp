@@ -11,17 +11,17 @@
 
 namespace once::core {
 
-// Any multipart type, by everything but the boundary, which clients draw anew: what comes before, between and after the
-// delimiters, byte for byte and in order. So names, filenames, types and contents of parts all count. Takes linear
-// time and allocates nothing. False if the body is no well-formed multipart body; the hash is of no use then.
+// Hashes everything of a multipart body except the boundary, which clients draw anew: the bytes before, between and
+// after the delimiters, in order. So names, filenames, types and contents of all parts count. Takes linear time and
+// allocates nothing. False: the body is not well-formed, and the hash must not be used.
 bool hash_multipart(Sha256& hash, std::string_view content_type, std::string_view body);
 
-// What stands between the parts of a multipart body: `--` and the boundary. None if there is no boundary, or two
-// readers could find different ones. The other parameters of the media type go into the hash.
+// The delimiter of a multipart body: `--` and the boundary. nullopt if there is no boundary, or if two parsers could
+// find different ones. The other parameters of the media type are hashed.
 std::optional<std::string> multipart_delimiter(Sha256& hash, std::string_view content_type);
 
-// application/x-www-form-urlencoded: decoded names and values, in order. The order counts because backends see it:
-// the last of two equal names wins in one framework, and PHP and Rack build arrays from it. False if an escape is
+// application/x-www-form-urlencoded: hashes decoded names and values, in order. The order counts because backends see
+// it: in some frameworks the last of two equal names wins, and PHP and Rack build arrays. False: an escape is
 // malformed.
 bool hash_form(Sha256& hash, std::string_view body);
 

@@ -8,7 +8,7 @@ namespace once::core {
 
 namespace {
 
-// Walks every combination of facts.
+// Calls `visit` with every combination of facts.
 constexpr void for_each_fact(auto&& visit) {
   for (const Found found :
        {Found::nothing, Found::started, Found::succeeded, Found::failed, Found::unknown, Found::tombstone}) {
@@ -121,7 +121,7 @@ Record claimed(const Record* previous, const Fingerprint& fingerprint, const Non
                Time now) {
   Record record;
   if (previous != nullptr) {
-    // The fence outlives the record: an owner from before the expiry is still older than this one.
+    // The fence outlives the record: an owner from before the expiry still has an older one.
     record.fence = Fence{static_cast<std::uint64_t>(previous->fence) + 1};
     if (!forgotten(*previous, now)) {
       record.attempt = Attempt{static_cast<std::uint32_t>(previous->attempt) + 1};

@@ -10,22 +10,22 @@
 
 namespace once::core {
 
-// What happens to an operation whose owner is gone or whose outcome is unknown.
+// What a retry does if the operation's owner has died or its outcome is unknown.
 enum class OnUnknown : std::uint8_t {
-  retry,     // the next request executes it again at once
-  takeover,  // the next request executes it again once takeover_after has passed since it started
-  hold,      // nobody does, until someone resolves it or it expires
+  retry,     // it executes again at once
+  takeover,  // it executes again once takeover_after has passed since the operation started
+  hold,      // it is refused until the operation is resolved or expires
 };
 
 enum class Verdict : std::uint8_t {
-  execute,    // claim it and go to the backend
-  replay,     // give the recorded answer
-  not_kept,   // it succeeded, but the answer was too large to keep
-  mismatch,   // the key was used for another request
-  in_flight,  // its owner is at work
-  too_early,  // outcome unknown, takeover not yet allowed
-  held,       // outcome unknown, somebody has to resolve it
-  gone,       // it expired, and that is remembered
+  execute,    // claim the operation and send the request to the backend
+  replay,     // send the recorded response
+  not_kept,   // it succeeded, but its response was too large to keep
+  mismatch,   // the key was used for a different request
+  in_flight,  // its owner is executing it
+  too_early,  // the outcome is unknown, and takeover is not allowed yet
+  held,       // the outcome is unknown, and an operator must resolve it
+  gone,       // the key has expired and is remembered
 };
 
 enum class Found : std::uint8_t { nothing, started, succeeded, failed, unknown, tombstone };
@@ -44,7 +44,7 @@ struct Facts {
 
 namespace decision {
 
-// A row; an empty cell fits anything.
+// One row; an empty cell matches anything.
 struct Row {
   std::optional<Found> found;
   std::optional<Same> same_fingerprint;
@@ -87,57 +87,56 @@ constexpr Verdict decide(const Facts& facts) {
   for (const decision::Row& row : decision::table) {
     if (row.fits(facts)) return row.verdict;
   }
-  __builtin_unreachable();  // proven below
+  __builtin_unreachable();  // unreachable, as proven below
 }
 
-// Who holds a claim. A store that is not shared ends with the process, so a claim of its own needs no lease; one that
-// is held by another program does, for that one can die by itself.
+// Who owns a claim. A store that is not shared ends with the process, so claims of the process need no lease. An owner
+// in another program needs one, because that program can die alone.
 enum class Owner : std::uint8_t { process, outside };
 
-// The part of the policy that the store needs to settle a claim in one atomic step.
+// The part of a policy that the store needs to decide a claim in one atomic step.
 struct ClaimTerms {
   OnUnknown on_unknown = OnUnknown::takeover;
   Duration takeover_after = std::chrono::minutes(5);
   Duration lease = Duration::max();  // Duration::max(): until the process ends
   Duration ttl = std::chrono::hours(24);
-  Duration tombstone{};  // how long after its expiry the key is remembered, and answered as gone
+  Duration tombstone{};  // how long after its expiry the key is remembered and answered as gone
   Owner owner = Owner::process;
 };
 
-// A record as it stands at `now`, seen by a request with this fingerprint.
+// The facts about a record at `now`, for a request with this fingerprint.
 Facts facts_of(const Record* record, const Fingerprint& fingerprint, const ClaimTerms& terms, Time now);
 
-// Nothing that it holds is told or written any more. An owner that is still at work keeps its record, however long past
-// its expiry that is.
+// Whether the record has expired: its outcome is no longer returned, and no owner may write to it. A record whose owner
+// is still executing never expires.
 bool expired(const Record& record, Time now);
 
-// Expired, and not remembered either: as if there were none.
+// Whether the record has expired and is no longer remembered: treat it as absent.
 bool forgotten(const Record& record, Time now);
 
-// An expired record is a tombstone, without its outcome: also one that failed or that nobody finished, for it may have
-// been executed, and its key is used up. What every store says of it, however it keeps it.
+// Turns an expired record into a tombstone without its outcome. This includes failed and unfinished ones: they may have
+// been executed, so their keys are used up. Every store reports expired records like this.
 void age(Record& record, Time now);
 
-// It ends `ttl` from now, and is remembered after that for as long as its claim asked for.
+// Lets the record expire `ttl` from now. It is remembered after that for as long as its claim asked.
 void keep_for(Record& record, Duration ttl, Time now);
 
 // now + after, without overflow: Duration::max() is never reached.
 Time saturating_add(Time now, Duration after);
 
-// The record that a claim writes when the verdict is execute. `previous` is null when there is none, or it is
-// forgotten.
+// The record that a claim writes if the verdict is execute. `previous` is null if there is none or it is forgotten.
 Record claimed(const Record* previous, const Fingerprint& fingerprint, const Nonce& nonce, const ClaimTerms& terms,
                Time now);
 
-// The nonce of a claim that was released, its halves exchanged: nobody's, and yet a copy of the claim that the network
-// delivers late is known by it.
+// The nonce of a released claim with its halves exchanged. No owner has it, but it identifies a copy of the claim that
+// the network delivers late.
 Nonce released_nonce(const Nonce& nonce);
 
-// What stays when the owner of a started record takes its claim back: nothing, or the attempt before it with nobody as
-// its owner, so that neither the one who released nor the one before can write again. The fence does not go back.
+// What remains when the owner of a started record releases its claim: nullopt, or the previous attempt's record without
+// an owner, so that neither owner can write again. The fence does not decrease.
 std::optional<Record> released(const Record& record);
 
-// How long a shared store keeps the nonce of a released first claim, as a record that is forgotten.
+// How long a shared store remembers the nonce of a released first claim, in a record that counts as absent.
 inline constexpr Duration release_remembered = std::chrono::minutes(1);
 Record trace_of_release(const Record& record);
 

@@ -9,7 +9,7 @@ namespace once::core {
 
 namespace {
 
-// The draft of the IETF (draft-ietf-httpapi-idempotency-key-header).
+// The IETF draft (draft-ietf-httpapi-idempotency-key-header).
 Policy ietf() {
   Policy policy;
   policy.dialect = "ietf";
@@ -18,9 +18,9 @@ Policy ietf() {
   return policy;
 }
 
-// As Stripe's client libraries expect it. The scope is the caller and the account it acts for: the fingerprint holds
-// method and path, so a key used again on another path is a mismatch, not a second operation. A 500 is the answer to
-// every retry, as it is with Stripe, and so is a 402: a card that was declined, not a request for payment.
+// As Stripe's client libraries expect it. The scope is the caller and the account it acts for: the fingerprint includes
+// method and path, so reusing a key on another path is a mismatch, not a second operation. As with Stripe, a 500 is
+// replayed to every retry, and so is a 402, which means a declined card.
 Policy stripe() {
   Policy policy = ietf();
   policy.dialect = "stripe";
@@ -50,7 +50,7 @@ Policy platform() {
   return policy;
 }
 
-// The organisation, and the endpoint. A trusted proxy in front of Once sets X-Org-Id.
+// The scope is the organisation and the endpoint. A trusted proxy in front of Once sets X-Org-Id.
 Policy workflow() {
   Policy policy = ietf();
   policy.dialect = "workflow";
@@ -63,7 +63,7 @@ Policy workflow() {
   return policy;
 }
 
-// Appends to Durable Streams: the stream is the path, and whoever may append to it shares its keys.
+// Appends to Durable Streams: the path is the stream, and all who may append to it share its keys.
 Policy streams() {
   Policy policy = ietf();
   policy.dialect = "streams";

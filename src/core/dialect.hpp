@@ -10,7 +10,7 @@
 
 namespace once::core {
 
-// nullopt if there is no dialect of that name. Every field is filled in, the record policy too.
+// nullopt if no dialect has this name. Every field is filled in, also the record policy.
 std::optional<Policy> dialect(std::string_view name);
 
 // "ietf", the default, comes first.

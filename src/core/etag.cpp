@@ -21,7 +21,7 @@ bool is_tag_character(char c) {
   return byte == 0x21 || (byte >= 0x23 && byte != 0x7F);
 }
 
-// How long the tag is that `text` begins with; 0 if it begins with none.
+// The length of the tag at the start of `text`; 0 if there is none.
 std::size_t tag_length(std::string_view text) {
   std::size_t at = text.starts_with(weak_mark) ? weak_mark.size() : 0;
   if (at >= text.size() || text[at] != '"') return 0;
@@ -53,7 +53,7 @@ std::string make_etag(const Representation& representation) {
   return tag;
 }
 
-// A comma may stand inside of a tag, so the list cannot be split first.
+// A tag may contain a comma, so the list cannot be split at commas first.
 bool TagList::add(std::string_view value) {
   value = trim(value);
   if (value == "*") {

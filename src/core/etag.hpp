@@ -12,50 +12,51 @@
 
 namespace once::core {
 
-// A representation as it is told from another one of the same resource.
+// What distinguishes a representation from others of the same resource.
 struct Representation {
   std::string_view content_type;
   std::string_view content_encoding;
   std::string_view body;
 };
 
-// Strong, in its quotes: the same for the same bytes, type and encoding, at every gateway and after every restart.
+// A strong tag with its quotes. It is the same for the same bytes, type and encoding, on every gateway and after every
+// restart.
 std::string make_etag(const Representation& representation);
 
 enum class TagComparison : std::uint8_t {
-  strong,  // the same bytes: a weak tag is never equal
-  weak,    // the same but for W/
+  strong,  // the bytes are equal: a weak tag never matches
+  weak,    // equal apart from W/
 };
 
-// The tags of one condition, or `*`. Views into what was added.
+// The tags of one condition, or `*`. Holds views of what was added.
 class TagList {
  public:
-  // The value of one field; a condition may come in several. False: malformed, and the list is of no use.
+  // Adds the value of one field; a condition may have several. False: it is malformed, and the list must not be used.
   [[nodiscard]] bool add(std::string_view value);
 
   bool empty() const { return !any_ && tags_.empty(); }
-  // `*`: whatever there is.
+  // `*`: matches any representation.
   bool any() const { return any_; }
-  // Whether the list has this tag. `*` has every one.
+  // Whether the list contains this tag. `*` contains every tag.
   bool has(std::string_view tag, TagComparison comparison) const;
 
  private:
   bool any_ = false;
-  std::vector<std::string_view> tags_;  // with W/ and quotes
+  std::vector<std::string_view> tags_;  // including W/ and quotes
 };
 
-// What a write demands of the state that it finds.
+// The conditions of a write on the current state.
 struct Precondition {
-  TagList match;       // If-Match: it must be one of these
-  TagList none_match;  // If-None-Match: it must be none of these
+  TagList match;       // If-Match: the current tag must be one of these
+  TagList none_match;  // If-None-Match: the current tag must be none of these
 
   bool empty() const { return match.empty() && none_match.empty(); }
 };
 
-// A resource as it stands.
+// The current state of a resource.
 struct CurrentState {
   bool exists = false;
-  std::optional<std::string> tag;  // absent: it has none, because it is too large or there is nothing to tag
+  std::optional<std::string> tag;  // absent: it has no tag, because it is too large or does not exist
 };
 
 bool holds(const Precondition& precondition, const CurrentState& current);

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 3> stream_types = {"text/event-stream", "
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-// The value of an `id` field. Nothing: another field, a comment, or an id that is ignored.
+// The value of an `id` field. nullopt: another field, a comment, or an ignored id.
 std::optional<std::string_view> id_of(std::string_view line) {
   constexpr std::string_view name = "id";
   const std::size_t colon = line.find(':');
@@ -62,7 +62,7 @@ void EventFinder::add(std::string_view part) {
   while (!part.empty()) {
     if (std::exchange(after_cr_, false) && part.front() == '\n') {
       ++at_;
-      // It belongs to the blank line that has just ended.
+      // A LF after a CR belongs to the blank line that has just ended.
       if (found_ && *found_ + 1 == at_) found_ = at_;
       part.remove_prefix(1);
       continue;

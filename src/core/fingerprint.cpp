@@ -26,8 +26,8 @@ std::string_view domain_of(FingerprintKind kind) {
   return "";
 }
 
-// RFC 6838 gives a type 255 characters at most; a longer one is no type anybody spells in two ways, and counts as
-// it stands. So the lower-cased copy fits on the stack.
+// RFC 6838 limits a type to 255 characters; longer ones are hashed as they are, because no client spells them in two
+// ways. So the lower-case copy fits on the stack.
 void update_lower_case(Sha256& hash, std::string_view type) {
   std::array<char, 255> buffer{};
   if (type.size() > buffer.size()) return hash.update_part(type);

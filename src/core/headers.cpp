@@ -7,7 +7,7 @@ namespace once::core {
 
 namespace {
 
-// `lower_case` is a literal of the length of `name`: the callers switched on it.
+// `lower_case` is a literal as long as `name`: the callers have switched on the length.
 bool is(std::string_view name, std::string_view lower_case) {
   for (std::size_t i = 0; i < lower_case.size(); ++i) {
     if (to_lower(name[i]) != lower_case[i]) return false;

@@ -12,10 +12,10 @@ namespace once::core {
 
 namespace {
 
-// [0:0:0:0:0:0:0:1] is [::1]. Room for the brackets, too.
+// Space for an address such as [::1] with its brackets.
 using Literal = std::array<char, INET6_ADDRSTRLEN + 2>;
 
-// How RFC 5952 writes the address in brackets; `name` itself if it is none.
+// The address in the notation of RFC 5952, with brackets; `name` itself if it is no address.
 std::string_view shortest_literal(std::string_view name, Literal& into) {
   Literal text{};
   in6_addr address{};
@@ -32,11 +32,11 @@ std::string_view shortest_literal(std::string_view name, Literal& into) {
 }  // namespace
 
 std::string_view normalise_host(std::string_view host, std::string& scratch) {
-  const std::size_t bracket = host.find(']');  // the colons before it belong to an IPv6 address
+  const std::size_t bracket = host.find(']');  // colons before it belong to an IPv6 address
   const std::size_t colon = host.find(':', bracket == std::string_view::npos ? 0 : bracket);
   std::string_view name = host.substr(0, colon);
   std::string_view port = colon == std::string_view::npos ? std::string_view() : host.substr(colon + 1);
-  while (port.size() > 1 && port.starts_with('0')) port.remove_prefix(1);  // port 0 is a port of its own
+  while (port.size() > 1 && port.starts_with('0')) port.remove_prefix(1);  // port 0 is kept: it is not the default
   if (port == "80" || port == "443") port = {};
   if (name.ends_with('.')) name.remove_suffix(1);
   if (name.starts_with('[')) {

@@ -1,4 +1,4 @@
-// Normalises hosts for the scope of keys: all spellings of a host are one host.
+// Normalises hosts, so that all spellings of a host give the same key scope.
 #pragma once
 
 #include <string>
@@ -8,9 +8,8 @@
 
 namespace once::core {
 
-// In lower case, an IPv6 address as RFC 5952 writes it, without a dot at its end and without the port if that is 80 or
-// 443, the defaults of http and https: a host is one whatever scheme it is asked with, and behind a proxy the scheme is
-// not known. The result is `host` itself or lies in `scratch`, or is a part of one of them.
+// Lower case, IPv6 addresses as in RFC 5952, without a trailing dot, and without port 80 or 443. Both default ports are
+// dropped because the scheme is unknown behind a proxy. The result is a view of `host` or `scratch`.
 std::string_view normalise_host(std::string_view host, std::string& scratch);
 
 }  // namespace once::core

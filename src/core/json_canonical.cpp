@@ -1,5 +1,5 @@
-// One pass, no tree: canonical text is written as the document is read, and an object's members are put in order
-// when it closes. A tree would take many times the size of a body such as [1,1,1,…]; this takes about twice.
+// One pass and no tree: canonical text is written while the document is read, and the members of an object are sorted
+// when it closes. A tree would take many times the size of a body such as [1,1,1,…]; this takes about twice its size.
 #include "core/json_canonical.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace once::core {
 
 namespace {
 
-// The order of UTF-16 code units, on UTF-8. It is the order of the bytes but for one thing: U+E000-U+FFFF (which
-// begin with 0xee or 0xef) come after the code points past U+FFFF (0xf0 and above), whose surrogates are 0xd800-0xdfff.
+// Compares UTF-8 in the order of UTF-16 code units. That is byte order with one exception: U+E000-U+FFFF (first byte
+// 0xee or 0xef) come after code points past U+FFFF (0xf0 and above), whose surrogates are 0xd800-0xdfff.
 bool utf16_less(std::string_view a, std::string_view b) {
   const auto [at_a, at_b] = std::ranges::mismatch(a, b);
   if (at_a == a.end() || at_b == b.end()) return a.size() < b.size();
@@ -42,11 +42,11 @@ class Canonical {
   }
 
   std::string take_text() { return std::move(out_); }
-  // By the order of the include pointers; nullopt where there is nothing.
+  // In the order of the include pointers; nullopt for those without a value.
   std::span<const std::optional<std::string>> included() const { return included_; }
 
  private:
-  // A member of an object still open: its name in names_, and `"name":value,` in out_ (nothing if excluded).
+  // A member of an object that is still open: its name in names_, and `"name":value,` in out_ (nothing if excluded).
   struct Member {
     std::uint32_t name_begin;
     std::uint32_t name_end;
@@ -54,7 +54,7 @@ class Canonical {
     std::uint32_t text_end;
   };
 
-  // Each reads one thing and writes it to out_; false if the document has no canonical form.
+  // Each reads one element and writes it to out_; false if the document has no canonical form.
   bool read_place(bool& kept);
   bool read_value();
   bool read_object();
@@ -71,17 +71,18 @@ class Canonical {
   std::size_t depth_ = 0;
 
   std::string out_;
-  std::string names_;            // unescaped, of the objects still open
-  std::vector<Member> members_;  // likewise
-  std::string unordered_;        // the members of an object while they are put in order
+  std::string names_;            // unescaped names in the objects that are open
+  std::vector<Member> members_;  // members of the objects that are open
+  std::string unordered_;        // the members of an object while they are sorted
 
   PointerSet include_;
   PointerSet exclude_;
-  std::size_t excluded_around_ = 0;  // how many values that we are in are excluded
+  std::size_t excluded_around_ = 0;  // the number of enclosing values that are excluded
   std::vector<std::optional<std::string>> included_;
 };
 
-// The value at the place that both pointer sets are at. An excluded one is read, for it may be invalid, but not kept.
+// Reads the value at the current position of both pointer sets. An excluded value is read, because it may be invalid,
+// but not kept.
 bool Canonical::read_place(bool& kept) {
   kept = !exclude_.any_leads_here();
   const std::size_t begin = out_.size();
@@ -170,7 +171,7 @@ bool Canonical::read_member() {
   return true;
 }
 
-// False if two members have one name: which of them counts, parsers do not agree on.
+// False if two members have the same name: parsers disagree on which one counts.
 bool Canonical::order_members(std::size_t first_member) {
   const std::span<Member> members = std::span(members_).subspan(first_member);
   const auto less = [this](const Member& a, const Member& b) { return utf16_less(name_of(a), name_of(b)); };
@@ -220,7 +221,7 @@ bool Canonical::read_array() {
   return true;
 }
 
-// Every member and element ends in a comma; the last one becomes the bracket.
+// Every member and element ends in a comma; replaces the last comma by the bracket.
 void Canonical::close(std::size_t begin, char bracket) {
   if (out_.size() == begin + 1) {
     out_ += bracket;
@@ -247,7 +248,7 @@ std::string object_of(std::span<const std::string> pointers, std::span<const std
 std::optional<std::string> canonical_json(std::string_view json, std::span<const std::string> include,
                                           std::span<const std::string> exclude) {
   if (json.size() > max_json_bytes) return std::nullopt;
-  // In order and once each, so that the order in the settings does not show.
+  // Sorted and without duplicates, so that their order in the settings does not matter.
   std::vector<std::string> included(include.begin(), include.end());
   std::ranges::sort(included, utf16_less);
   included.erase(std::ranges::unique(included).begin(), included.end());

@@ -15,20 +15,19 @@
 
 namespace once::core {
 
-// Deeper documents have no canonical form. It bounds the stack, and the copying that a hostile nesting of objects
-// in reverse order can cause; 64 is also what common parsers stop at.
+// Deeper documents have no canonical form. This bounds the stack, and the copying caused by hostile nesting of objects
+// in reverse order; common parsers also stop at 64.
 inline constexpr std::size_t max_json_depth = 64;
-// Nor do documents with a larger exponent: room for every real number, none for overflow.
+// Larger exponents have no canonical form. Enough for every real number, and no overflow.
 inline constexpr std::int64_t max_json_exponent = 1'000'000'000;
 
-// Nor larger documents. Requests have a limit of their own, far below.
+// Larger documents have no canonical form. Requests have their own, much lower limit.
 inline constexpr std::size_t max_json_bytes = 1U << 30U;
 
-// The canonical form of `json`, which must be one valid JSON text in UTF-8. Without the values at the `exclude`
-// pointers; with `include` pointers, only an object of those that are present, each under its pointer. An array
-// element that is left out does not leave a hole.
-// nullopt if there is no one form: not valid JSON, duplicate member names, lone surrogates, past a limit above, or
-// a pointer that is none.
+// The canonical form of `json`, which must be one valid JSON text in UTF-8. Values at the `exclude` pointers are left
+// out. With `include` pointers, the result is an object with only those values that are present, each under its
+// pointer. An excluded array element leaves no hole. nullopt if there is no canonical form: invalid JSON, duplicate
+// member names, lone surrogates, a limit above is exceeded, or a pointer is invalid.
 std::optional<std::string> canonical_json(std::string_view json, std::span<const std::string> include = {},
                                           std::span<const std::string> exclude = {});
 

@@ -12,17 +12,17 @@
 
 namespace once::core {
 
-// Empty, or "/" before each token, and ~ only in ~0 and ~1. For checking settings.
+// Whether this is a valid pointer: empty, or "/" before each token, and ~ only in ~0 and ~1. For checking settings.
 bool is_json_pointer(std::string_view text);
 
-// The tokens, unescaped. nullopt if it is no pointer.
+// The tokens, unescaped. nullopt if the pointer is invalid.
 std::optional<std::vector<std::string>> pointer_tokens(std::string_view pointer);
 
-// Which of the pointers lead to the place the parser is at. It starts at the root; enter() and leave() come in pairs.
-// An array index is entered as its decimal digits, so a token such as "01" or "-" leads nowhere.
+// Tracks which of the pointers lead to the parser's position. It starts at the root; calls of enter() and leave() are
+// paired. An array index is entered as decimal digits, so a token such as "01" or "-" never matches.
 class PointerSet {
  public:
-  // nullopt if one of them is no pointer.
+  // nullopt if a pointer is invalid.
   static std::optional<PointerSet> make(std::span<const std::string> pointers);
 
   bool empty() const { return pointers_.empty(); }
@@ -31,14 +31,14 @@ class PointerSet {
   void enter(std::string_view token);
   void leave();
 
-  // Whether the pointer at `index` leads exactly here.
+  // Whether the pointer at `index` leads exactly to this position.
   bool leads_here(std::size_t index) const;
   bool any_leads_here() const;
 
  private:
   struct Pointer {
     std::vector<std::string> tokens;
-    std::size_t matched = 0;  // how many of them the way from the root has in common
+    std::size_t matched = 0;  // how many of its tokens match the path from the root
   };
   std::vector<Pointer> pointers_;
   std::size_t depth_ = 0;

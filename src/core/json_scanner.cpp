@@ -20,7 +20,7 @@ constexpr bool is_digit(char c) {
 
 }  // namespace
 
-// `content` views the document, or text_ if there were escapes: good until the next string is read.
+// `content` is a view of the document, or of text_ if there were escapes: valid until the next string is read.
 bool JsonScanner::read_string(std::string_view& content) {
   ++at_;
   text_.clear();
@@ -101,7 +101,7 @@ std::string_view JsonScanner::read_digits() {
   return json_.substr(begin, at_ - begin);
 }
 
-// Saturates: a zero may have any exponent, and for other numbers the limit is below this one.
+// Saturates: a zero may have any exponent, and for other numbers the limit is lower.
 std::int64_t JsonScanner::read_exponent() {
   constexpr std::int64_t saturated = 1'000'000'000'000;
   const bool negative = take('-');

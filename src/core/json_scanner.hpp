@@ -11,23 +11,24 @@
 
 namespace once::core {
 
-// What readers do not agree on: escapes of lone surrogates, which JavaScript writes, and numbers with huge exponents.
+// How to treat values that parsers disagree on: escaped lone surrogates, which JavaScript writes, and numbers with huge
+// exponents.
 enum class JsonValues : std::uint8_t {
-  portable,  // refused
-  any,       // valid; the content of such a string or number is not exact, only its written form is
+  portable,  // they are refused
+  any,       // they are valid, but only their written form is exact, not their content
 };
 
-// Each read_ stands at the first character of what it reads, and returns false if that is not valid. After a false
-// the scanner is of no more use.
+// Each read_ function begins at the first character of its token, and returns false if the token is invalid. After
+// false the scanner must not be used.
 class JsonScanner {
  public:
   explicit JsonScanner(std::string_view json, JsonValues values = JsonValues::portable)
       : json_(json), values_(values) {}
 
-  // How far it has read: what lies between two places is a value as it was written.
+  // The current offset: the text between two offsets is a value as written.
   std::size_t at() const { return at_; }
   bool at_end() const { return at_ == json_.size(); }
-  // 0 at the end; a 0 in the text is never valid either.
+  // 0 at the end; a 0 in the text is never valid.
   char peek() const { return at_ < json_.size() ? json_[at_] : '\0'; }
   bool take(char c) {
     if (at_ >= json_.size() || json_[at_] != c) return false;
@@ -38,12 +39,12 @@ class JsonScanner {
     while (at_ < json_.size() && std::string_view(" \t\r\n").contains(json_[at_])) ++at_;
   }
 
-  // `content`, without quotes and escapes, is valid UTF-8 and good until the next string is read.
+  // `content`, without quotes and escapes, is valid UTF-8 and stays valid until the next string is read.
   bool read_string(std::string_view& content);
-  // Appends digits without zeros at either end and, unless it is 0, the exponent that makes up for them. False too
-  // if that exponent is past max_json_exponent and values must be portable.
+  // Appends the digits without leading and trailing zeros and, unless the number is 0, the exponent that makes up for
+  // them. Also false if that exponent is past max_json_exponent and values must be portable.
   bool read_number(std::string& out);
-  // true, false, null.
+  // Reads true, false or null.
   bool read_word(std::string& out, std::string_view word);
 
  private:
@@ -56,7 +57,7 @@ class JsonScanner {
   std::string_view json_;
   JsonValues values_;
   std::size_t at_ = 0;
-  std::string text_;  // the last string, if it had escapes; its content is a part of the document otherwise
+  std::string text_;  // the last string, if it had escapes
 };
 
 }  // namespace once::core

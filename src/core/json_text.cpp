@@ -34,7 +34,7 @@ std::size_t utf8_sequence(std::string_view text) {
   const auto continues = [&byte](std::size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
   const std::uint32_t lead = byte(0);
   if (lead < 0x80) return text.empty() ? 0 : 1;
-  if (lead < 0xc2) return 0;  // a continuation byte, or an overlong form of ASCII
+  if (lead < 0xc2) return 0;  // a continuation byte, or an overlong encoding of ASCII
   if (lead < 0xe0) return continues(1) ? 2 : 0;
   if (lead < 0xf0) {
     if (!continues(1) || !continues(2)) return 0;
@@ -78,7 +78,7 @@ void append_utf8(std::string& out, char32_t code_point) {
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
-  std::size_t run = 0;  // where the text not yet copied begins: most text is copied in one piece
+  std::size_t run = 0;  // the start of the text not yet copied: most text is copied in one piece
   std::size_t i = 0;
   while (i < text.size()) {
     const auto byte = static_cast<unsigned char>(text[i]);

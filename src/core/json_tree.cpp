@@ -55,7 +55,7 @@ class TreeBuilder final : public JsonVisitor {
     }
   }
 
-  // Readers do not agree on which of two members with one name counts.
+  // Parsers disagree on which of two members with the same name counts.
   static bool names_differ(const JsonTree::Object& members) {
     std::vector<std::string_view> names;
     names.reserve(members.size());
@@ -65,7 +65,7 @@ class TreeBuilder final : public JsonVisitor {
   }
 
   JsonTree root_;
-  std::vector<JsonTree::Value> open_;  // the containers around the value that comes next
+  std::vector<JsonTree::Value> open_;  // the containers around the next value
 };
 
 }  // namespace

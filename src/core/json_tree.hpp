@@ -1,4 +1,4 @@
-// A small JSON document as a tree, for tokens and key sets. Request bodies are never read into a tree
+// A small JSON document as a tree, for tokens and key sets. Request bodies are never parsed into a tree
 // (json_canonical.hpp).
 #pragma once
 
@@ -19,8 +19,8 @@ class JsonTree {
     bool operator==(const Null&) const = default;
   };
   struct Number {
-    std::string text;       // as it was written
-    std::string canonical;  // one text for all spellings of it
+    std::string text;       // as written
+    std::string canonical;  // the same for all spellings of the value
     bool operator==(const Number&) const = default;
   };
   using Array = std::vector<JsonTree>;
@@ -28,8 +28,8 @@ class JsonTree {
   using Object = std::vector<Member>;
   using Value = std::variant<Null, bool, Number, std::string, Array, Object>;
 
-  // nullopt unless `json` is one valid JSON text (RFC 8259, UTF-8) of at most max_json_depth levels, no object in it
-  // has a name twice, and no string a lone surrogate.
+  // nullopt unless `json` is one valid JSON text (RFC 8259, UTF-8) of at most max_json_depth levels, without duplicate
+  // names in an object and without lone surrogates in strings.
   static std::optional<JsonTree> parse(std::string_view json);
 
   JsonTree() = default;
@@ -42,9 +42,9 @@ class JsonTree {
   const Object* object() const { return std::get_if<Object>(&value_); }
   bool is_null() const { return std::holds_alternative<Null>(value_); }
 
-  // The member of that name; null if this is no object or has none.
+  // The member of that name; null if there is none or this is no object.
   const JsonTree* find(std::string_view name) const;
-  // What a JSON pointer's tokens lead to, through objects only; null if nothing is there.
+  // The value at a JSON pointer's tokens, through objects only; null if there is none.
   const JsonTree* find(const std::vector<std::string>& tokens) const;
 
  private:

@@ -1,5 +1,5 @@
-// Walks one JSON text (RFC 8259, UTF-8) from its first byte to its last and reports what it finds to a visitor. Bodies
-// of requests are not read this way: json_canonical.hpp has their form.
+// Walks one JSON text (RFC 8259, UTF-8) from its first byte to its last and calls a visitor for each element. Request
+// bodies are not read this way: json_canonical.hpp has their form.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@ struct JsonScalar {
   enum class Kind : std::uint8_t { string, number, boolean, null };
   Kind kind = Kind::null;
   std::string_view content;  // a string without quotes and escapes, a number in canonical form, or the word
-  std::string_view written;  // as it stands in the text
+  std::string_view written;  // as in the text
 };
 
-// Each call returns false to end the walk. Views of content are valid during the call, views of what is written for as
-// long as the text is.
+// Each call returns false to stop the walk. Views of content are valid during the call, views of written text as long
+// as the text.
 class JsonVisitor {
  public:
   virtual bool begin(JsonContainer /*container*/) { return true; }
-  // Of the member of an object whose value comes next.
+  // The name of an object's member; its value comes next.
   virtual bool name(std::string_view /*content*/, std::string_view /*written*/) { return true; }
   virtual bool scalar(const JsonScalar& /*value*/) { return true; }
-  // `written` is the whole container, with its brackets.
+  // `written` is the whole container including its brackets.
   virtual bool end(JsonContainer /*container*/, std::string_view /*written*/) { return true; }
 
  protected:
@@ -35,11 +35,11 @@ class JsonVisitor {
 };
 
 struct JsonRules {
-  std::size_t depth;  // containers within each other
+  std::size_t depth;  // nested containers
   JsonValues values = JsonValues::portable;
 };
 
-// False unless `json` is one valid JSON text within the rules and the visitor has taken all of it.
+// False unless `json` is one valid JSON text within the rules and the visitor accepted all of it.
 bool walk_json(std::string_view json, const JsonRules& rules, JsonVisitor& visitor);
 
 }  // namespace once::core

@@ -13,7 +13,7 @@ namespace once::core {
 
 namespace {
 
-// The text of a member; empty if there is none or it is something else.
+// The text of a string member; empty if it is absent or no string.
 std::string_view text_of(const JsonTree& key, std::string_view name) {
   const JsonTree* value = key.find(name);
   return value != nullptr && value->string() != nullptr ? std::string_view(*value->string()) : std::string_view();
@@ -23,7 +23,7 @@ std::string bytes_of(const JsonTree& key, std::string_view name) {
   return from_base64url(text_of(key, name)).value_or("");
 }
 
-// What a key of this kind is for; nullopt: nothing that tokens are signed with here.
+// The signature algorithm of a key; nullopt: not supported here.
 std::optional<SignatureAlgorithm> algorithm_of(const JsonTree& key) {
   const std::string_view kind = text_of(key, "kty");
   const std::string_view curve = text_of(key, "crv");
@@ -46,7 +46,7 @@ bool is_for_us(const JsonTree& key, SignatureAlgorithm algorithm) {
 }
 
 SignatureKey::Made key_of(const JsonTree& key, SignatureAlgorithm algorithm) {
-  // A private key has all that is public too; but where it lies, others may read it.
+  // A private key contains the public one, but a private key that is readable here may be readable for others.
   if (algorithm != SignatureAlgorithm::hs256 && key.find("d") != nullptr) {
     return std::unexpected("is a private key; use the public key");
   }

@@ -10,8 +10,8 @@
 
 namespace once::core {
 
-// Keys of another kind, curve or algorithm, and those that are not for signatures, are left out: they are for somebody
-// else. The error is for people and says what is wrong; a set without any key to check with is one.
+// Skips keys of other kinds, curves or algorithms, and keys that are not for signatures. The error describes what is
+// wrong; a set without any usable key is an error.
 std::expected<std::vector<JwtKey>, std::string> parse_jwks(std::string_view json);
 
 }  // namespace once::core

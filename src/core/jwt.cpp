@@ -20,7 +20,7 @@ constexpr Duration leeway = std::chrono::seconds(30);
 
 using Outcome = std::expected<void, TokenFault>;
 
-// A NumericDate: seconds since 1970, maybe with a fraction. Dates past the year 9999 are as good as that one.
+// A NumericDate: seconds since 1970, possibly with a fraction. Later dates are cut to the year 9999.
 std::optional<Time> date_of(const JsonTree& value) {
   constexpr double latest = 253'402'300'799.0;
   const JsonTree::Number* number = value.number();
@@ -32,7 +32,7 @@ std::optional<Time> date_of(const JsonTree& value) {
   return Time(Duration(static_cast<std::int64_t>(std::floor(std::clamp(seconds, -latest, latest) * 1000))));
 }
 
-// Absent is fine, anything but a date is not.
+// An absent date is valid, another type is not.
 Outcome read_date(const JsonTree& payload, std::string_view name, std::optional<Time>& out) {
   const JsonTree* value = payload.find(name);
   if (value == nullptr) return {};
@@ -50,7 +50,7 @@ bool names_us(const JsonTree* audience, const std::vector<std::string>& ours) {
   return is_ours(*audience);
 }
 
-// What names a caller is a text or a number; null is as good as nothing.
+// A claim that identifies a caller is a string or a number; null counts as absent.
 std::expected<std::optional<std::string>, TokenFault> read_claim(const JsonTree* value) {
   if (value == nullptr || value->is_null()) return std::nullopt;
   std::string text;
@@ -104,7 +104,7 @@ struct JwtVerifier::Header {
 
 JwtVerifier::JwtVerifier(const std::vector<JwtKey>& keys, JwtRules rules, std::vector<std::string> claims)
     : rules_(std::move(rules)), claims_(std::move(claims)) {
-  // Keys without a name are tried first: tokens of the others mostly say which one they need.
+  // Try keys without a name first: tokens that need a named key usually say which.
   for (const bool named : {false, true}) {
     for (const JwtKey& key : keys) {
       if (key.id.empty() != named) keys_.push_back(key);
@@ -128,7 +128,7 @@ JwtVerifier::Verified JwtVerifier::verify(std::string_view token, Time now) cons
   if (!parts) return std::unexpected(parts.error());
   const auto header = read_header(parts->header);
   if (!header) return std::unexpected(header.error());
-  // Before the payload is looked at: what it says is worth nothing until somebody stands by it.
+  // Check the signature before the payload: unsigned content must not be used.
   if (const auto genuine = check_signature(*header, *parts); !genuine) return std::unexpected(genuine.error());
   Verified verified = read_payload(parts->payload);
   if (!verified) return verified;
@@ -141,7 +141,7 @@ std::expected<JwtVerifier::Parts, TokenFault> JwtVerifier::split(std::string_vie
   const std::size_t second = first == std::string_view::npos ? first : token.find('.', first + 1);
   if (second == std::string_view::npos) return std::unexpected(TokenFault::malformed);
   auto payload = from_base64url(token.substr(first + 1, second - first - 1));
-  // Another dot is no letter of base64url, so five parts, as encrypted tokens have, end here.
+  // A further dot is not valid base64url, so encrypted tokens, which have five parts, are refused here.
   auto signature = from_base64url(token.substr(second + 1));
   if (!payload || !signature) return std::unexpected(TokenFault::malformed);
   return Parts{.header = token.substr(0, first),
@@ -165,8 +165,8 @@ std::expected<JwtVerifier::Header, TokenFault> JwtVerifier::read_header(std::str
   return header;
 }
 
-// A token that names its key is checked with that one; if nothing has that name, with those that have none. Few are
-// tried, whatever the token says.
+// A token that names its key is checked with that key; if no key has the name, with keys that have none. Only a few
+// keys are tried, whatever the token says.
 std::expected<void, TokenFault> JwtVerifier::check_signature(const Header& header, const Parts& parts) const {
   const bool named =
       header.key_id && std::ranges::any_of(keys_, [&](const JwtKey& key) { return key.id == *header.key_id; });

@@ -1,5 +1,5 @@
 // JSON Web Tokens (RFC 7519, signed as in RFC 7515): verifies signature, audience and time, and returns the claims that
-// identify the caller. The time is an argument, and nothing here knows about requests.
+// identify the caller. The time is an argument; nothing here depends on requests.
 //
 // A key has one algorithm (base/signature.hpp) and a token's `alg` must name it. So `none`, or a public key used as a
 // secret, cannot be expressed.
@@ -22,11 +22,11 @@
 namespace once::core {
 
 inline constexpr std::size_t max_token_bytes = 8192;
-// A claim that names a caller. Longer ones are refused: they are kept for as long as the token is.
+// The longest claim that may identify a caller: claims are kept as long as the token.
 inline constexpr std::size_t max_claim_bytes = 1024;
-// All keys together.
+// In all key sets together.
 inline constexpr std::size_t max_jwt_keys = 64;
-// With how many of them one token is tried, if it does not say which one it needs: a bad one must not cost 64 checks.
+// The most keys that are tried for a token that does not name one: a bad token must not cost 64 checks.
 inline constexpr std::size_t max_tried_keys = 4;
 
 enum class TokenFault : std::uint8_t {
@@ -47,12 +47,12 @@ enum class TokenFault : std::uint8_t {
   unusable_claim,
 };
 
-// For the developer whose token it is. Holds nothing of the token and nothing of the keys.
+// Describes the fault to the token's developer. Contains nothing of the token or the keys.
 std::string_view describe(TokenFault fault);
 
 struct JwtKey {
   SignatureKey key;
-  std::string id;  // `kid`; empty: it has none
+  std::string id;  // `kid`; empty: the key has none
 };
 
 struct JwtRules {
@@ -61,14 +61,14 @@ struct JwtRules {
   Required expiry = Required::yes;    // whether a token must have `exp`
 };
 
-// What a verified token says of its owner.
+// The contents of a verified token.
 struct VerifiedToken {
   Time not_before = Time::min();  // `nbf`, less the leeway
   Time issued = Time::min();      // `iat`, less the leeway
-  Time until = Time::max();       // `exp`, with the leeway; at this time it is over
+  Time until = Time::max();       // `exp` plus the leeway; expired from this time on
   std::string issuer;             // may be empty
-  // By the claims that the verifier was made with. Strings as they are in JSON, with quotes, so that "1" is not 1;
-  // nullopt: the token has none, or null.
+  // In the order of the verifier's claims. Strings keep their JSON quotes, so that "1" differs from 1; nullopt: absent
+  // or null.
   std::vector<std::optional<std::string>> claims;
 };
 
@@ -76,14 +76,14 @@ class JwtVerifier {
  public:
   using Verified = std::expected<std::shared_ptr<const VerifiedToken>, TokenFault>;
 
-  // `claims`: names such as "sub", or JSON pointers such as "/org/id".
+  // `claims` are names such as "sub", or JSON pointers such as "/org/id".
   JwtVerifier(const std::vector<JwtKey>& keys, JwtRules rules, std::vector<std::string> claims);
 
   Verified verify(std::string_view token, Time now) const;
 
-  // Where a claim is in VerifiedToken::claims.
+  // The index of a claim in VerifiedToken::claims.
   std::optional<std::size_t> index_of(std::string_view claim) const;
-  // Whether what was verified at some time holds at this one.
+  // Whether a token that was verified earlier is valid at `now`.
   static std::expected<void, TokenFault> timely(const VerifiedToken& token, Time now);
 
  private:
@@ -97,7 +97,7 @@ class JwtVerifier {
   std::vector<JwtKey> keys_;
   JwtRules rules_;
   std::vector<std::string> claims_;
-  std::vector<std::vector<std::string>> claim_tokens_;  // the way to each
+  std::vector<std::vector<std::string>> claim_tokens_;  // the pointer tokens of each
 };
 
 }  // namespace once::core

@@ -44,14 +44,14 @@ std::string unescape(std::string_view text) {
   return plain;
 }
 
-// Of a string that starts behind a quote: where its other quote is, or the end of the text.
+// For a string after its opening quote: the position of the closing quote, or the end of the text.
 std::size_t end_of_string(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
   return std::min(end, text.size());
 }
 
-// What follows the parameters of an item: ;a;b=1;c="x". nullopt: they are malformed.
+// What follows the parameters of an item, such as ;a;b=1;c="x". nullopt: they are malformed.
 std::optional<std::string_view> skip_parameters(std::string_view text) {
   constexpr std::string_view name_characters = "abcdefghijklmnopqrstuvwxyz0123456789_-.*";
   while (text.starts_with(';')) {
@@ -87,7 +87,7 @@ std::expected<Key, KeyError> parse_quoted(std::string_view text, std::size_t max
       if (end == text.size() || (text[end] != '"' && text[end] != '\\')) return std::unexpected(KeyError::bad_string);
     }
     if (!is_printable(text[end])) return std::unexpected(KeyError::bad_character);
-    // Here and not at the end, so that a value of any size is read no further than a key may be long.
+    // Checked here, so that no more is read of a value than a key may be long.
     if (end + 1 - escapes > max_length) return std::unexpected(KeyError::too_long);
   }
   if (end == text.size()) return std::unexpected(KeyError::bad_string);
@@ -95,7 +95,7 @@ std::expected<Key, KeyError> parse_quoted(std::string_view text, std::size_t max
   const auto behind = skip_parameters(text.substr(end + 1));
   if (!behind) return std::unexpected(KeyError::bad_string);
   const std::string_view after = without_leading_space(*behind);
-  // A proxy may join repeated headers with a comma.
+  // A proxy may join repeated headers with commas.
   if (!after.empty()) return std::unexpected(after.front() == ',' ? KeyError::several : KeyError::bad_string);
   if (end == 0) return std::unexpected(KeyError::empty);
   const std::string_view content = text.substr(0, end);

@@ -1,6 +1,6 @@
-// The idempotency key as a client sends it: an RFC 9651 string ("abc", with \" and \\ escaped) or bare (abc). Both are
-// the same key. 1 to max_length visible ASCII characters, counted without the quotes and escapes; between quotes
-// spaces, too. Parameters behind a string ("abc";a=1) do not count.
+// The idempotency key as a client sends it: an RFC 9651 string ("abc", with \" and \\ escaped) or bare (abc); both are
+// the same key. 1 to max_length visible ASCII characters, counted without quotes and escapes; between quotes also
+// spaces. Parameters after a string ("abc";a=1) are ignored.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ enum class KeyError : std::uint8_t {
   empty,
   too_long,
   bad_character,  // not visible ASCII
-  bad_string,     // starts with a quote but is not an RFC 9651 string
-  several,        // more than one key; parse_key sees it in "a", "b", the caller in a repeated header
+  bad_string,     // starts with a quote but is no RFC 9651 string
+  several,        // more than one key: parse_key() finds "a", "b"; the caller finds repeated headers
 };
 
-// For people: the detail of a 400.
+// The detail of a 400 response.
 const char* describe(KeyError error);
 
-// Views the header value it was parsed from, which must outlive it. Owns bytes only if there were escapes to undo.
+// A view of the header value it was parsed from, which must outlive it. Owns memory only if there were escapes.
 class Key {
  public:
   static Key viewing(std::string_view text) { return Key(text, {}); }
@@ -40,7 +40,7 @@ class Key {
   std::string unescaped_;
 };
 
-// The value of one header line. White space around it is not part of it.
+// Parses the value of one header field, ignoring surrounding white space.
 std::expected<Key, KeyError> parse_key(std::string_view header_value, std::size_t max_length);
 
 }  // namespace once::core

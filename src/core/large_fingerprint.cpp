@@ -14,11 +14,11 @@ namespace once::core {
 namespace {
 
 constexpr std::string_view crlf = "\r\n";
-constexpr std::size_t behind_delimiter = 4;  // bytes that say what it ends: `--` and CRLF
+constexpr std::size_t behind_delimiter = 4;  // the bytes after a delimiter that give its kind: `--` and CRLF
 constexpr std::array<std::string_view, 2> digests = {"sha-256=:", "sha-512=:"};
 constexpr std::size_t longest_digest = 88;  // SHA-512 in base64
 
-// The digest that the field has by this algorithm, in base64; empty: none.
+// The base64 digest in the field for this algorithm; empty: none.
 std::string_view digest_in(std::string_view field, std::string_view algorithm) {
   const std::size_t at = field.find(algorithm);
   if (at == std::string_view::npos) return {};
@@ -43,7 +43,7 @@ MultipartPass::Progress MultipartPass::find(BodyBytes& body) {
     return end_section(body, searched_ + at);
   }
   if (searched_ + bytes->size() < size_) {
-    searched_ += bytes->size() - (delimiter_.size() - 1);  // one may begin in the last bytes
+    searched_ += bytes->size() - (delimiter_.size() - 1);  // a delimiter may begin in the last bytes
     return Progress::more;
   }
   if (!in_epilogue_) return Progress::malformed;
@@ -51,7 +51,7 @@ MultipartPass::Progress MultipartPass::find(BodyBytes& body) {
   return Progress::more;
 }
 
-// As hash_multipart() judges it.
+// Judges the section like hash_multipart().
 MultipartPass::Progress MultipartPass::end_section(BodyBytes& body, std::uint64_t delimiter_at) {
   const bool nothing_before = delimiter_at == 0;
   if (!nothing_before) {

@@ -1,5 +1,5 @@
-// The fingerprint (fingerprint.hpp) of a body that is not in memory as a whole, in constant memory. It is the same as
-// that of the same body in memory, except that JSON and forms count by their bytes.
+// The fingerprint (fingerprint.hpp) of a body that is not in memory as a whole, computed in constant memory. It equals
+// that of the same body in memory, except that JSON and forms are compared by their bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace once::core {
 
-// A body that can be read in any place, again and again.
+// A body that can be read at any offset, repeatedly.
 class BodyBytes {
  public:
-  // At least this many bytes from the offset on, or all up to the end of the body; as many more as are at hand. Good
-  // until the next call. None: they cannot be read.
+  // At least `least` bytes from the offset on, or up to the end of the body; more if available. Valid until the next
+  // call. nullopt: they cannot be read.
   virtual std::optional<std::string_view> at(std::uint64_t offset, std::size_t least) = 0;
 
  protected:
@@ -32,7 +32,7 @@ class MultipartPass {
       : hash_(begun), delimiter_(std::move(delimiter)), size_(size) {}
 
   enum class Progress : std::uint8_t { more, whole, malformed, unreadable };
-  // Looks at what one call of BodyBytes::at() has at hand, or at one delimiter.
+  // Processes the bytes of one call of BodyBytes::at(), or one delimiter.
   Progress step(BodyBytes& body);
   Digest digest() { return hash_.digest(); }
 
@@ -45,11 +45,11 @@ class MultipartPass {
   Sha256 hash_;
   const std::string delimiter_;
   const std::uint64_t size_;
-  std::uint64_t section_ = 0;   // where the section at hand begins
-  std::uint64_t searched_ = 0;  // no delimiter begins between that and here
+  std::uint64_t section_ = 0;   // the start of the current section
+  std::uint64_t searched_ = 0;  // no delimiter begins before this
   std::uint64_t hashed_ = 0;
-  std::uint64_t end_ = 0;   // of the section that is being hashed
-  std::uint64_t next_ = 0;  // where the one behind it begins
+  std::uint64_t end_ = 0;   // the end of the section being hashed
+  std::uint64_t next_ = 0;  // the start of the next section
   bool hashing_ = false;
   bool in_epilogue_ = false;
   bool epilogue_next_ = false;
@@ -57,24 +57,24 @@ class MultipartPass {
 
 class LargeFingerprint {
  public:
-  // `length`: of the body, if it is known before it comes.
+  // `length` is the length of the body, if it is known in advance.
   LargeFingerprint(const FingerprintPolicy& policy, std::string_view method, std::string_view target,
                    std::string_view content_type, std::optional<std::uint64_t> length);
 
-  // The bytes as they come.
+  // Adds bytes as they arrive.
   void add(std::string_view bytes);
-  // They have all come, `size` of them. False: the body has to be read again, with step().
+  // All `size` bytes were added. False: the body must be read again, with step().
   bool end(std::uint64_t size);
   enum class Progress : std::uint8_t { more, known, unreadable };
   Progress step(BodyBytes& body);
-  // Once it is known.
+  // Call once it is known.
   Fingerprint take();
 
  private:
   Progress step_raw(BodyBytes& body);
 
-  Sha256 hash_;                  // of everything but the body, or with it as far as it came
-  std::optional<Sha256> parts_;  // the same, for a body that is compared part by part
+  Sha256 hash_;                  // of everything but the body, or including the body so far
+  std::optional<Sha256> parts_;  // the same for a body that is compared by parts
   std::optional<std::string> delimiter_;
   std::optional<MultipartPass> pass_;
   std::uint64_t size_ = 0;
@@ -83,11 +83,11 @@ class LargeFingerprint {
   bool ignores_body_ = false;
 };
 
-// What is recorded of a body that is compared by its bytes, so that another one may be refused before it comes: its
-// length and the Content-Digest (RFC 9530) that it was sent with. Empty: the body is not compared by its bytes.
+// The recorded description of a body that is compared by its bytes: its length and Content-Digest (RFC 9530). A
+// different body can then be refused before it is read. Empty: the body is compared another way.
 std::string describe_large_body(const FingerprintPolicy& policy, std::string_view content_type, std::uint64_t size,
                                 std::string_view content_digest);
-// Whether a body that is announced like this is certainly another one. False: it has to be compared.
+// Whether a body announced like this certainly differs. False: it must be compared.
 bool differs_from(std::string_view described, std::uint64_t size, std::string_view content_digest);
 
 }  // namespace once::core

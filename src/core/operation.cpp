@@ -15,7 +15,7 @@ constexpr std::string_view tenant_domain = "once tenant 1";
 }  // namespace
 
 OperationId OperationIds::make(std::span<const std::string_view> scope_parts, std::string_view key) const {
-  // With the count in front, where the scope ends and the key begins is part of what is hashed.
+  // The count comes first, so that the boundary between scope and key is hashed.
   std::array<char, 8> count{};
   for (std::size_t i = 0; i < count.size(); ++i) count[i] = static_cast<char>(scope_parts.size() >> (8 * i));
 

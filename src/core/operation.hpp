@@ -1,6 +1,6 @@
-// The operation id: HMAC-SHA-256 of scope and key under the installation's secret. Two operations share an id only if
-// all their scope parts and keys are equal. Without the secret a key cannot be derived from its id. The id is stored,
-// and a change in how it is made loses every key, so the domain tag carries a version.
+// The operation id: HMAC-SHA-256 of scope and key under the installation's secret. Two operations have the same id only
+// if all their scope parts and keys are equal. Without the secret a key cannot be derived from its id. Ids are stored,
+// and changing how they are made loses every key, so the domain tag carries a version.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@
 
 namespace once::core {
 
-// Names a caller in lists and tables without giving away who it is: 16 hex digits.
+// Identifies a caller in lists and tables without revealing its name: 16 hex digits.
 using TenantTag = std::array<char, 16>;
 
 class OperationIds {
  public:
   explicit OperationIds(std::string_view secret) : hmac_(secret) {}
 
-  // Allocates nothing.
+  // Needs no allocation.
   OperationId make(std::span<const std::string_view> scope_parts, std::string_view key) const;
   TenantTag tenant(std::span<const std::string_view> caller_parts) const;
 

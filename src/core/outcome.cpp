@@ -43,7 +43,8 @@ Settlement settle_as_said(BackendPolicy::Record said, int status, BodyKept body_
   ONCE_ASSERT(false);
 }
 
-// A number or a word that was cut off may be another one; white space at either end does not matter.
+// A truncated number or word may look like another one; objects, arrays and strings end visibly. Surrounding white
+// space is ignored.
 bool has_own_end(std::string_view json) {
   constexpr std::string_view space = " \t\r\n";
   const std::size_t first = json.find_first_not_of(space);
@@ -65,11 +66,11 @@ Integer read_integer(std::string_view bytes, std::size_t at) {
 }
 
 std::uint32_t length32(std::size_t length) {
-  ONCE_ASSERT(length <= std::numeric_limits<std::uint32_t>::max());  // the limits on headers are far below
+  ONCE_ASSERT(length <= std::numeric_limits<std::uint32_t>::max());  // the limits on headers are far lower
   return static_cast<std::uint32_t>(length);
 }
 
-// Takes it off the front of the headers.
+// Removes the large-body field from the start of the headers and returns it.
 std::string_view take_large_body(std::string_view& headers) {
   if (!headers.starts_with(large_body_field)) return {};
   const std::size_t end = headers.find(end_of_line);
@@ -148,7 +149,7 @@ std::string encode(const StoredResponse& response) {
 }
 
 void encode_into(std::string& out, const StoredResponse& response) {
-  ONCE_ASSERT(response.status >= 0 && response.status <= max_status);  // three digits: the parser takes no more
+  ONCE_ASSERT(response.status >= 0 && response.status <= max_status);  // three digits: the parser accepts no more
   ONCE_ASSERT(!response.in_chunks || response.body.empty());
   const std::uint64_t body = response.in_chunks ? sizeof(std::uint64_t) : response.body.size();
   const std::size_t headers =
@@ -184,7 +185,7 @@ std::optional<StoredResponse> decode(std::string_view bytes) {
   const std::uint64_t body = read_integer<std::uint64_t>(bytes, 16);
 
   std::string_view rest = bytes.substr(head_size);
-  // Three 32-bit lengths cannot overflow 64 bits; the body's length is compared, never added.
+  // Three 32-bit lengths cannot overflow 64 bits; the body's length is only compared.
   const std::uint64_t before_body = reason + request_id + headers;
   if (before_body > rest.size() || rest.size() - before_body != body) return std::nullopt;
   const auto take = [&rest](std::uint64_t length) {

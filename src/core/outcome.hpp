@@ -1,4 +1,4 @@
-// The outcome of a request at the backend: what to record, and the encoding of a recorded response.
+// Decides what to record of a request's result at the backend, and encodes recorded responses.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace once::core {
 // How far the request and its response got.
 enum class Delivery : std::uint8_t {
   not_sent,   // no byte of the request was written
-  busy,       // the same: no connection was free for it in time
-  lost,       // bytes were written, then the connection broke before the response began
+  busy,       // no byte of the request was written, because no connection was free in time
+  lost,       // bytes were written, then the connection broke before a response began
   timed_out,  // bytes were written, and no whole response came in time
-  truncated,  // the response began and did not end
+  truncated,  // the response began but did not end
   whole,      // a whole response within record.max_body
-  unframed,   // the same, but it ended with its connection: its body may have been cut off
-  oversize,   // a response larger than record.max_body: its status is known, its body streams by
-  streaming,  // a response that is recorded as it streams: its status is known, its body is still to come
+  unframed,   // whole, but ended by the end of its connection: the body may have been cut off
+  oversize,   // larger than record.max_body: the status is known, the body is relayed
+  streaming,  // recorded as it streams: the status is known, the body is still to come
 };
 
 // Whether the backend's final status and headers are known.
@@ -42,57 +42,56 @@ constexpr bool was_sent(Delivery delivery) {
 struct UnframedResponse {
   std::string_view content_type;
   std::string_view body;
-  bool encoded = false;        // there is a Content-Encoding, so the body is not what the type says
-  bool end_announced = false;  // by TLS (close_notify), so that it was not the network that ended it
+  bool encoded = false;        // it has a Content-Encoding, so the body is not plain text of its type
+  bool end_announced = false;  // TLS close_notify proved that the backend ended it, not the network
 };
 
-// Whole if that is proven, and record.unframed lets a proof count; unframed otherwise. A JSON document proves it if it
-// is an object, an array or a string: those have an end of their own. A body with a Content-Encoding is no such
-// document.
+// `whole` if the response is proven complete and record.unframed accepts proof, else `unframed`. A JSON body without
+// Content-Encoding is proof if it is an object, an array or a string, because those end visibly.
 Delivery weigh(const UnframedResponse& response, const RecordPolicy& policy);
 
 struct Settlement {
   enum class Kind : std::uint8_t {
-    release,  // as if never claimed
-    succeed,  // recorded; every retry gets it
-    fail,     // a retry executes again; the fingerprint still binds
-    unknown,  // nobody knows what was done
+    release,  // undo the claim
+    succeed,  // record the response; every retry gets it
+    fail,     // record a failure: a retry executes again, the fingerprint still binds
+    unknown,  // it is unknown what was executed
   };
   Kind kind = Kind::unknown;
-  BodyKept body_kept = BodyKept::yes;  // no only for succeed
+  BodyKept body_kept = BodyKept::yes;  // `no` only with succeed
 
   bool operator==(const Settlement&) const = default;
 };
 
-// `status` counts if is_answered(). A status both in `refusals` and in `statuses` is a refusal: the narrower statement
-// wins over the range. What the backend said of it wins over both; but `no-store` and `retry` do not count for
-// oversize: while such a response still streams the backend is at work, and a second execution could begin beside it.
-// Whether a body is whole matters only if it would be recorded: a failure or a refusal is known by its status.
+// `status` is used if is_answered(). A status in both `refusals` and `statuses` is a refusal, because refusals are more
+// specific. The backend's Idempotency-Policy overrides both, except that `no-store` and `retry` are ignored for an
+// oversize response: the backend is still executing, and a second execution could start beside it. Whether a body is
+// complete matters only if it would be recorded: failures and refusals are decided by the status.
 Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy);
 
-// {{200, 299}, {404, 404}}: ranges with both ends in it. What lies outside 0-599 is ignored.
+// {{200, 299}, {404, 404}}: inclusive ranges. Values outside 0-599 are ignored.
 StatusSet statuses(std::initializer_list<std::pair<int, int>> ranges);
 bool contains(const StatusSet& set, int status);
 
-StatusSet default_statuses();  // 2xx 3xx 4xx; refusals among them win
+StatusSet default_statuses();  // 2xx 3xx 4xx; refusals among them take precedence
 StatusSet default_refusals();  // 401 402 403 407 408 413 425 429
 RecordPolicy default_record_policy();
 
-// A body that stays in the chunks in which it was appended.
+// A body that stays in its appended chunks.
 struct BodyInChunks {
-  std::optional<std::uint64_t> length = std::nullopt;  // nullopt: it was stopped, and is as long as its chunks are
+  std::optional<std::uint64_t> length = std::nullopt;  // nullopt: it was stopped; its length is that of its chunks
 
   bool operator==(const BodyInChunks&) const = default;
 };
 
-// A response as it is recorded. Views; the bytes belong to the message or to the encoded outcome.
+// A response to record. Holds views of the message or of the encoded outcome.
 struct StoredResponse {
   int status = 200;
   std::string_view reason = {};
-  std::string_view headers = {};  // "Name: value\r\n" each, as the backend sent them, already filtered
+  std::string_view headers = {};  // "Name: value\r\n" each, as the backend sent them, filtered
   std::string_view body = {};
   std::string_view original_request_id = {};
-  std::string_view large_body = {};  // of the request, if it was too large for memory: describe_large_body()
+  std::string_view large_body = {};                      // describe_large_body() of a request too large for memory
   std::optional<BodyInChunks> in_chunks = std::nullopt;  // then `body` is empty
 
   bool operator==(const StoredResponse&) const = default;
@@ -116,10 +115,10 @@ struct StoredResponse {
 // send it with a replay.
 std::string encode(const StoredResponse& response);
 
-// Replaces the content of `out`; allocates at most once, and not at all if it has the room.
+// Replaces the content of `out`; allocates at most once, and not at all if its capacity is enough.
 void encode_into(std::string& out, const StoredResponse& response);
 
-// Views into `bytes`. nullopt unless every length fits exactly; safe on any bytes.
+// Returns views into `bytes`. nullopt unless every length fits exactly; safe on any input.
 std::optional<StoredResponse> decode(std::string_view bytes);
 
 }  // namespace once::core

@@ -17,7 +17,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// The common case: nothing to do, found in one pass.
+// One pass over the common case: the path needs no change.
 bool is_plain(std::string_view path) {
   for (std::size_t i = 0; i < path.size(); ++i) {
     if (path[i] == '%') return false;
@@ -35,7 +35,7 @@ std::optional<unsigned char> escaped_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(high * 16 + low);
 }
 
-// False: a control character.
+// False: it contains a control character.
 bool append_decoded(std::string& out, std::string_view segment) {
   bool printable = true;
   for (std::size_t i = 0; i < segment.size(); ++i) {
@@ -61,7 +61,7 @@ bool is_dots(std::string_view segment) {
   return segment == "." || segment == "..";
 }
 
-// Dots between slashes for whoever decodes those too, or before parameters for whoever takes those off: "..;x".
+// Whether dots appear for parsers that decode encoded slashes too, or that strip parameters: "..;x".
 bool hides_dots(std::string_view segment) {
   if (!segment.contains(';') && !segment.contains(encoded_slash)) return false;
   while (true) {
@@ -73,7 +73,7 @@ bool hides_dots(std::string_view segment) {
   }
 }
 
-// Takes the last segment off "/a/b": "/a". An empty one was kept as "//" until now.
+// Removes the last segment: "/a/b" becomes "/a". Empty segments are still kept as "//" here.
 void drop_last(std::string& out) {
   out.resize(out.rfind('/'));
 }
@@ -117,7 +117,7 @@ std::expected<std::string_view, PathError> normalise_path(std::string_view path,
     scratch.resize(begin - 1);
     if (up) {
       if (scratch.empty()) return std::unexpected(PathError::escapes_root);
-      // Whether there is a segment between two slashes is what readers do not agree on.
+      // Parsers disagree on whether there is a segment between two slashes.
       if (scratch.ends_with('/')) return std::unexpected(PathError::ambiguous);
       drop_last(scratch);
     }

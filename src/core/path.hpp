@@ -14,35 +14,35 @@
 namespace once::core {
 
 enum class PathError : std::uint8_t {
-  escapes_root,       // more .. than segments before them
+  escapes_root,       // more ".." than segments before them
   control_character,  // %00 to %1F, or %7F
-  ambiguous,  // dots that readers resolve differently: behind an empty segment, beside an encoded slash, before a ;
+  ambiguous,  // dots that parsers resolve differently: after an empty segment, beside an encoded slash, before a ;
 };
 
 std::string describe(PathError error);
 
-// Escapes decoded (%2F and %25 stay, in capitals; what is no escape stays as it is), . and .. resolved, slashes merged.
-// The result is `path` itself or lies in `scratch`; a path that does not begin with a slash stays as it is.
+// Decodes escapes (%2F and %25 stay, in upper case; invalid escapes stay unchanged), resolves . and .., and merges
+// slashes. The result is `path` itself or a view of `scratch`; a path that does not begin with a slash is unchanged.
 std::expected<std::string_view, PathError> normalise_path(std::string_view path, std::string& scratch);
 
-// What some readers make of a path beyond its normal form.
+// A way in which some parsers read a path beyond its normal form.
 struct Reading {
-  bool encoded_slashes = false;  // %2F is a slash: what WSGI and CGI hand to an application
+  bool encoded_slashes = false;  // %2F is a slash, as WSGI and CGI pass it to applications
   bool backslashes = false;      // \ is a slash
-  bool parameters = false;       // what follows a ; is no part of a segment: servlets
-  // Where parameters end beside a slash: readers take them off before or after they decode the rest.
+  bool parameters = false;       // text after a ; is not part of the segment, as in servlets
+  // Whether parameters also end at such a slash: parsers strip them before or after they decode the rest.
   bool encoded_slash_ends_parameters = false;
   bool backslash_ends_parameters = false;
 };
 
-// A normal path as such a reader sees it, in its normal form; nullopt if that is the same.
+// The path as read by such a parser, in normal form; nullopt if it is the same.
 std::optional<std::expected<std::string, PathError>> reread(std::string_view normal, Reading reading);
 
-// Whether readers that resolve it could end up elsewhere than where it seems to lead: it has dot segments, empty ones
-// or backslashes, escaped or not. Such a path must not be put behind another one, or cut.
+// Whether a parser could resolve the path to a different place: it has dot segments, empty segments or backslashes,
+// escaped or not. Such a path must not be appended to another or cut.
 bool wanders(std::string_view path);
 
-// The same for one segment of a pattern, which has no dots to resolve.
+// The same for one segment of a pattern, without resolving dots.
 std::string normalise_segment(std::string_view segment);
 
 }  // namespace once::core

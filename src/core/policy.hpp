@@ -15,40 +15,39 @@
 namespace once::core {
 
 enum class Method : std::uint8_t { get, head, post, put, patch, delete_, options, connect, trace, query, other };
-using MethodSet = std::bitset<11>;  // by Method
+using MethodSet = std::bitset<11>;  // indexed by Method
 
 enum class Required : std::uint8_t { no, yes };
 
-// A part of a request that a key is made from, for clients that send none.
+// A part of a request from which a key is derived, for clients that send none.
 struct KeySource {
   enum class Kind : std::uint8_t { header, json };
   Kind kind = Kind::header;
-  std::string name;  // of the header, or a JSON pointer into the body
+  std::string name;  // the name of the header, or a JSON pointer into the body
 };
 
 struct KeyPolicy {
   std::string header = "Idempotency-Key";
   Required required = Required::no;
   std::size_t max_length = 255;
-  std::vector<KeySource> derive;  // empty: no key is made
+  std::vector<KeySource> derive;  // empty: no key is derived
 };
 
-// Where the caller's identity is read from. Several make a tuple.
+// Where the caller's identity is read from. Several sources form a tuple.
 struct CallerSource {
   enum class Kind : std::uint8_t {
     header,
-    proxy_header,  // set by a trusted proxy; from anybody else it is missing
+    proxy_header,  // set by a trusted proxy; ignored from any other peer
     cookie,
     jwt,           // a claim of a verified token
-    mtls_subject,  // whom the verified client certificate names
-    client_ip,     // the address, through trusted proxies
+    mtls_subject,  // the subject of the verified client certificate
+    client_ip,     // the address, taken through trusted proxies
   };
   Kind kind = Kind::header;
   std::string name = "Authorization";  // of the header, cookie or claim; a claim may be a JSON pointer
 };
 
-// What becomes of a request with a key when one of these is missing: refused, or one of those that share a caller named
-// nobody.
+// What to do with a keyed request without a complete caller: refuse it, or treat it as one shared anonymous caller.
 enum class CallerMissing : std::uint8_t { anonymous, reject };
 
 enum class ScopePart : std::uint8_t { caller, method, path, life };
@@ -57,130 +56,129 @@ struct FingerprintPolicy {
   enum class Body : std::uint8_t {
     automatic,  // multipart by its parts, everything else by its bytes
     raw,        // the bytes
-    json,       // as automatic; JSON by its value: order of members, white space, spelling of numbers do not matter
-    form,       // as automatic; form fields by decoded names and values
-    multipart,  // as automatic, and stays so if that learns more types
-    none,       // not at all
+    json,       // like automatic, but JSON by value: member order, white space and number notation do not matter
+    form,       // like automatic, but form fields by decoded names and values
+    multipart,  // like automatic, and stays so if automatic learns more types
+    none,       // the body is not compared
   };
   Body body = Body::automatic;
-  // JSON pointers (RFC 6901). With `include`, only these are compared; `exclude` leaves out.
+  // JSON pointers (RFC 6901). With `include`, only these values are compared; `exclude` leaves values out.
   std::vector<std::string> include;
   std::vector<std::string> exclude;
 };
 
-// With ScopePart::life: keys die with the resource that their path names.
+// With ScopePart::life: keys end with the resource in their path.
 struct LifePolicy {
   // For how long the end of a life is remembered: longer than any key of it. Zero: keys of this route have no lives.
   Duration remembered{};
 };
 
-// What a retry gets while the first request is still at work.
+// What a retry gets while the first request is executing.
 enum class InFlight : std::uint8_t { reject, wait };
 
-using StatusSet = std::bitset<600>;  // by status code
+using StatusSet = std::bitset<600>;  // indexed by status code
 
-// What a 502, 503 or 504 from the backend itself means.
+// The meaning of a 502, 503 or 504 from the backend itself.
 enum class GatewayErrors : std::uint8_t { failed, unknown };
 
-// What becomes of a response that is framed only by the end of its connection, so that one that was cut off looks like
-// a shorter one.
+// How to treat a response that is framed only by the end of its connection, so that a truncated one looks complete.
 enum class Unframed : std::uint8_t {
-  whole,    // recorded if it is provably whole, otherwise unknown
-  keep,     // recorded
-  unknown,  // unknown
+  whole,    // recorded if provably complete, otherwise unknown
+  keep,     // always recorded
+  unknown,  // always unknown
 };
 
 // Which responses are recorded as they stream, chunk by chunk.
 enum class StreamRecording : std::uint8_t {
-  automatic,  // server-sent events and JSON by lines
+  automatic,  // server-sent events and line-delimited JSON
   always,     // every response that would be recorded
-  off,        // none: held back until they are whole, up to 1 MiB
+  off,        // none: responses are held back until complete, up to 1 MiB
 };
 
-// A cookie often is a session, and a session is not for everyone who retries: dropped unless it is asked for.
+// A cookie is often a session, which must not go to everyone who retries: dropped by default.
 enum class SetCookie : std::uint8_t { drop, keep };
 
 struct RecordPolicy {
   StatusSet statuses;  // recorded as succeeded
-  StatusSet refusals;  // the backend says nothing was done: the claim is released
+  StatusSet refusals;  // the backend did nothing: the claim is released
   GatewayErrors gateway_errors = GatewayErrors::failed;
   Unframed unframed = Unframed::whole;
   std::size_t max_body = 1U << 20U;  // larger responses are recorded without their body
   StreamRecording stream = StreamRecording::automatic;
   std::size_t max_stream = std::size_t{16} << 20U;  // a larger stream is recorded without its body
-  Duration abandon_after{};                         // of a stream that nobody reads; zero: it goes on to its end
+  Duration abandon_after{};                         // end a stream that has had no reader for this long; zero: never
   SetCookie set_cookie = SetCookie::drop;
-  std::vector<std::string> drop_headers;  // not stored, beside hop-by-hop ones
+  std::vector<std::string> drop_headers;  // not stored, besides hop-by-hop headers
 };
 
 // What to do with a keyed request when the store does not answer.
 enum class StoreDown : std::uint8_t { reject, bypass };
 
-// How the gateway words its own answers. What differs between dialects, and nothing else.
+// The wording of the gateway's own responses: only what differs between dialects.
 struct Wording {
   int mismatch_status = 422;
   std::string mismatch_code = "key-mismatch";
-  std::string mismatch_type = "key-mismatch";  // what follows errors_base
+  std::string mismatch_type = "key-mismatch";  // appended to errors_base
   std::string mismatch_title = "The key was used for another request";
   int in_flight_status = 409;
   std::string in_flight_code = "in-flight";
   std::string in_flight_detail = "A request with this key is still being processed.";
   std::string replay_header = "Idempotency-Replayed";
-  // What Stripe's client libraries look for: an `error` object with type, code and message in problems, the header
-  // Stripe-Should-Retry beside X-Should-Retry, and Request-Id beside X-Request-Id.
+  // The format of Stripe's client libraries: an `error` object with type, code and message in problems, the header
+  // Stripe-Should-Retry besides X-Should-Retry, and Request-Id besides X-Request-Id.
   bool error_object = false;
 };
 
-// Whether responses that have no ETag are given one.
+// Whether to add an ETag to responses without one.
 enum class Etags : std::uint8_t { off, on };
 
 // Whether Once checks If-Match and If-None-Match on writes.
 enum class IfMatch : std::uint8_t { off, on, required };
 
-// Conditional requests for backends that have none of their own.
+// Conditional requests for backends that do not support them.
 struct ConditionalPolicy {
   Etags etag = Etags::off;
   IfMatch if_match = IfMatch::off;
 };
 
-// What browsers are told about scripts of other origins. No origins: nothing, that is the backend's to do.
+// CORS for browser scripts of other origins. No origins: left to the backend.
 struct CorsPolicy {
-  std::vector<std::string> origins;  // https://app.example, or * alone
+  std::vector<std::string> origins;  // https://app.example, or just *
   bool credentials = false;
 };
 
 struct Timeouts {
   Duration connect = std::chrono::seconds(5);
-  Duration response = std::chrono::seconds(60);    // from the last byte sent to the backend to its whole response
-  Duration stream_idle = std::chrono::minutes(5);  // pass-through: silence from the backend while a response streams
+  Duration response = std::chrono::seconds(60);    // from the last byte sent to the backend to its complete response
+  Duration stream_idle = std::chrono::minutes(5);  // pass-through: the longest silence while a response streams
 };
 
-// Whether a route protects, or only keeps the books and says what it would have done.
+// Whether a route protects requests, or only records what it would have done.
 enum class Mode : std::uint8_t { enforce, shadow };
 
 struct Policy {
   std::string dialect = "ietf";
   KeyPolicy key;
-  MethodSet methods;  // where keys are honoured
+  MethodSet methods;  // the methods for which keys are honoured
   std::vector<CallerSource> caller = {CallerSource()};
   std::vector<ScopePart> scope = {ScopePart::caller, ScopePart::method, ScopePart::path};
-  std::vector<std::string> scope_headers;  // for whom a caller acts: part of the scope, given or not
+  std::vector<std::string> scope_headers;  // the account that a caller acts for: part of the scope, present or not
   LifePolicy life;
   FingerprintPolicy fingerprint;
   Duration ttl = std::chrono::hours(24);
-  Duration tombstone{};  // how long after its expiry a key is remembered
+  Duration tombstone{};  // how long a key is remembered after its expiry
   Duration lease = std::chrono::seconds(30);
   OnUnknown on_unknown = OnUnknown::hold;
   InFlight in_flight = InFlight::wait;
   StoreDown store_down = StoreDown::reject;
   CallerMissing caller_missing = CallerMissing::anonymous;
-  bool caller_missing_chosen = false;  // somebody said so: in production nobody shares a caller by default
+  bool caller_missing_chosen = false;  // set explicitly: in production no callers share an identity by default
   Mode mode = Mode::enforce;
   Duration takeover_after = std::chrono::minutes(5);
-  Duration wait_limit = std::chrono::seconds(30);  // in_flight: wait gives up after this, with a 409
+  Duration wait_limit = std::chrono::seconds(30);  // with in_flight: wait, reply 409 after this
   RecordPolicy record;
-  std::size_t max_request_body = 8U << 20U;  // keyed requests are held in memory; larger ones …
-  // … are put aside on disk up to this size; 0: none. Beyond it they get 413.
+  std::size_t max_request_body = 8U << 20U;  // keyed bodies are kept in memory up to this size …
+  // … and on disk up to this size; 0: never. Larger ones get 413.
   std::size_t max_large_request = std::size_t{1} << 30U;
   Timeouts timeouts;
   ConditionalPolicy conditional;
@@ -188,13 +186,13 @@ struct Policy {
   Wording wording;
 };
 
-// How long the backend can still be at work on a request whose gateway died after it had claimed the key.
+// How long a backend may still be executing a request after its gateway died.
 inline Duration longest_at_backend(const Timeouts& timeouts) {
   return timeouts.connect + timeouts.response + timeouts.stream_idle;
 }
 
-// What the store needs of it to settle a claim. The ttl is for a record that is started or unknown: a second execution
-// must not begin beside the first because the key expired. An outcome is recorded with the ttl of the policy.
+// The terms that the store needs to decide a claim. Their ttl is for started and unknown records: a second execution
+// must not begin beside the first because the key expired. Outcomes are recorded with the policy's ttl.
 inline ClaimTerms terms_of(const Policy& policy) {
   return {.on_unknown = policy.on_unknown,
           .takeover_after = policy.takeover_after,

@@ -71,7 +71,7 @@ bool is_about_the_key(ProblemKind kind) {
   return kind <= key_expired;
 }
 
-// As Stripe's client libraries tell errors apart.
+// The error types that Stripe's client libraries distinguish.
 std::string_view error_type(const Problem& problem) {
   if (is_about_the_key(problem.kind)) return "idempotency_error";
   return problem.status < 500 ? "invalid_request_error" : "api_error";

@@ -1,5 +1,5 @@
-// Every error response that Once makes itself, as an RFC 9457 problem. One row per kind; docs/errors/<name>.md is its
-// page.
+// All error responses that Once itself makes, as RFC 9457 problems. One row per kind; docs/errors/<name>.md describes
+// it.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace once::core {
 
 enum class ProblemKind : std::uint8_t {
-  // About the key; in the error object of the dialects that have one these are `idempotency_error`. Others are
-  // `invalid_request_error` below 500, and `api_error`.
+  // About the key. Dialects with an error object report these as `idempotency_error`, others as `invalid_request_error`
+  // below 500 and else as `api_error`.
   key_required,
   key_invalid,
   key_mismatch,
@@ -36,21 +36,21 @@ enum class ProblemKind : std::uint8_t {
   uri_too_long,
   headers_too_large,
   request_timeout,
-  // About who sent it.
+  // About the caller.
   caller_required,
   token_invalid,
-  // About the backend. Unlike outcome_unknown, the last two are for requests that Once does not protect.
-  upstream_busy,    // as many connections as it may have, and the queue is full: nothing was sent
-  bad_gateway,      // could not be reached: nothing was sent
+  // About the backend. Unlike outcome_unknown, the last two are for unprotected requests.
+  upstream_busy,    // all connections are in use and the queue is full: nothing was sent
+  bad_gateway,      // the backend could not be reached: nothing was sent
   gateway_timeout,  // no response in time
   backend_lost,     // the connection was lost after bytes were sent, or the response is malformed
-  loop_detected,    // the request has been here before
-  // Of the claims API and the admin interface.
+  loop_detected,    // the request has already passed this gateway
+  // In the claims API and the admin interface.
   unauthorized,
-  forbidden,  // by a page of another origin, or under a name that is not ours
+  forbidden,  // a page of another origin, or a host name that is not ours
   claim_invalid,
   claim_lost,
-  parameter_invalid,  // of the admin interface
+  parameter_invalid,  // in the admin interface
   // About this gateway.
   too_many_connections,
   overloaded,
@@ -61,10 +61,10 @@ enum class ProblemKind : std::uint8_t {
 
 struct ProblemRow {
   ProblemKind kind;
-  std::string_view name;  // the default code, and the page in docs/errors/
+  std::string_view name;  // the default code, and the name of the page in docs/errors/
   std::string_view title;
   int status;
-  // Whether sending the same request again, with the same key if it had one, is safe and may end differently.
+  // Whether resending the same request, with the same key if it had one, is safe and may end differently.
   Retryable retryable;
 };
 
@@ -75,17 +75,17 @@ struct Problem {
   ProblemKind kind;
   int status;
   std::string code;
-  std::string detail;                      // for people; never holds a raw key or a secret
-  std::optional<int> retry_after_seconds;  // only of one that is retryable; the gateway says 30 at most
-  std::string_view challenge = {};         // WWW-Authenticate of a 401; a literal
+  std::string detail;                      // for people; never contains a raw key or a secret
+  std::optional<int> retry_after_seconds;  // only if retryable; the gateway caps it at 30
+  std::string_view challenge = {};         // WWW-Authenticate of a 401; points to a literal
   bool error_object = false;               // Wording::error_object
   Retryable retryable = Retryable::no;
-  std::string fields = {};  // of the response beside the usual ones, "Name: value\r\n" each
-  std::string name = {};    // instead of the row's, if a dialect has one of its own
-  std::string title = {};   // the same
+  std::string fields = {};  // additional response fields, "Name: value\r\n" each
+  std::string name = {};    // overrides the row's name, for dialects with their own
+  std::string title = {};   // overrides the row's title
 };
 
-// As its row says; a dialect or a moment may change status, code and retryable afterwards.
+// A problem with its row's values; status, code and retryable may be changed afterwards.
 Problem problem(ProblemKind kind, std::string detail);
 
 inline constexpr std::string_view default_type_base = "urn:once:error:";

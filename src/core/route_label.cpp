@@ -19,7 +19,7 @@ constexpr std::size_t longest_method = 32;
 constexpr std::size_t hex_digits = 32;
 constexpr char none_same = '!';
 constexpr std::size_t most_same = '~' - none_same;
-constexpr std::size_t packed_id = 22;  // 128 bits, six a character
+constexpr std::size_t packed_id = 22;  // 128 bits, six per character
 constexpr std::array<std::size_t, 4> dashes = {8, 13, 18, 23};
 constexpr std::size_t uuid_size = hex_digits + dashes.size();
 constexpr std::array<std::pair<std::string_view, char>, 7> letters = {
@@ -31,7 +31,7 @@ bool is_dash(std::size_t place) {
   return std::ranges::find(dashes, place) != dashes.end();
 }
 
-// h, u or t: how this id is written.
+// h, u or t: the format of this id.
 char form_of(std::string_view id) {
   if (id.size() != hex_digits && id.size() != uuid_size) return text_id;
   const bool uuid = id.size() == uuid_size;
@@ -87,7 +87,7 @@ std::size_t same_bytes(std::string_view route, std::string_view path) {
   return std::min(same, most_same);
 }
 
-// Up to the space, which goes too.
+// Removes and returns the first word, with the space after it.
 std::string_view take_word(std::string_view& rest) {
   const std::string_view word = rest.substr(0, rest.find(' '));
   rest.remove_prefix(std::min(rest.size(), word.size() + 1));
@@ -127,7 +127,7 @@ void write_route_label(std::string& out, const LabelledRequest& request) {
   out.push_back(static_cast<char>(none_same + static_cast<int>(same)));
   const std::size_t room = longest_route_label - std::min(out.size(), longest_route_label);
   append_visible(out, request.path.substr(same, room));
-  // Without room for all of an id, none of it says anything.
+  // A truncated id is useless: leave it out completely.
   if (out.size() > longest_route_label) out.resize(out.find(separator));
 }
 
@@ -137,7 +137,7 @@ LabelParts parts_of(std::string_view label) {
   return {.route = label.substr(0, at), .request = label.substr(at + 1)};
 }
 
-// A scope may have tabs of its own.
+// The label of a scope may itself contain tabs.
 std::string_view route_in(std::string_view label) {
   return details_in(label) ? parts_of(label).route : label;
 }

@@ -22,7 +22,7 @@ namespace once::core {
 
 inline constexpr std::size_t longest_route_label = 255;
 
-// Bytes other than visible ASCII become '?', ids of more than 64 bytes are cut. Replaces the content of `out`.
+// Bytes other than visible ASCII become '?', ids longer than 64 bytes are cut. Replaces the content of `out`.
 struct LabelledRequest {
   std::string_view route;
   std::string_view method;
@@ -31,7 +31,7 @@ struct LabelledRequest {
 };
 void write_route_label(std::string& out, const LabelledRequest& request);
 
-// Before and behind the tab, for a store that keeps them apart. Without a tab all of it is the route.
+// The parts before and after the tab, for a store that keeps them apart. A label without a tab is all route.
 struct LabelParts {
   std::string_view route;
   std::string_view request;
@@ -45,7 +45,7 @@ struct RequestDetails {
 
   bool operator==(const RequestDetails&) const = default;
 };
-// nullopt: the label names a route or a scope alone. Safe on any bytes.
+// nullopt: the label is only a route or a scope. Safe on any bytes.
 std::optional<RequestDetails> details_in(std::string_view label);
 std::string_view route_in(std::string_view label);
 

@@ -1,4 +1,4 @@
-// Something the gate is at, from the first job about it to its end: a request, or work. On the loop's thread.
+// A call of a gate in progress: a request, or work. It runs on the loop's thread, from its first job to its end.
 #pragma once
 
 #include <atomic>
@@ -19,17 +19,17 @@ class Call : public Presence {
   Call& operator=(const Call&) = delete;
   virtual ~Call() = default;
 
-  // When it returns the call is over.
+  // The call is over when this returns.
   virtual Task<void> run() = 0;
 
-  // Nobody needs it any more: what waits for an owner ends, and a claim is given back. No effect on a claim that was
-  // handed out.
+  // The caller has no more interest: a wait for an owner ends, and a new claim is released. No effect on a claim that
+  // was handed out.
   void cancel(std::uint64_t tag) {
     if (tag != tag_) return;
     cancelled_ = true;
     end_wait();
   }
-  // The gate stops: what waits for an owner ends.
+  // The gate stops: a wait for an owner ends.
   void end_wait() {
     left_ = true;
     if (listener_ != nullptr) listener_->client_left();
@@ -53,7 +53,7 @@ class Call : public Presence {
   Listener* listener_ = nullptr;
 };
 
-// Looks now and then whether a claim is still ours, while its holder is at work. To be stopped before it is destroyed.
+// Checks regularly whether a claim is still ours while its holder works. Call stop() before destruction.
 class LossWatch final : private Timer {
  public:
   explicit LossWatch(Executor& home) : home_(home) {

@@ -1,4 +1,4 @@
-// What a call comes to, told exactly once: if a gate ends before a call does, the call is told so.
+// The result of a call, reported exactly once: if a gate ends before a call does, the result is Cancelled.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace once::gate {
 
-// The call came to nothing: it was cancelled, or its gate has ended.
+// The call was cancelled, or its gate has ended.
 struct Cancelled {};
 
-// T can be made from Cancelled.
+// T is constructible from Cancelled.
 template <class T>
 class Completion {
  public:
@@ -26,9 +26,9 @@ class Completion {
   }
   ~Completion() { tell(T(Cancelled())); }
 
-  // Empty: told already, or nobody wants to know.
+  // False: already reported, or there is no callback.
   explicit operator bool() const { return static_cast<bool>(then_); }
-  // The call did not begin, and its caller knows.
+  // The call did not begin and the caller knows: drops the callback.
   void dismiss() { then_ = nullptr; }
   void tell(T what) {
     if (auto then = std::exchange(then_, nullptr)) then(std::move(what));

@@ -18,7 +18,7 @@
 
 namespace once::gate {
 
-// What open() waits for.
+// The state that open() waits for.
 struct Core::Opening {
   std::mutex mutex;
   std::condition_variable changed;
@@ -29,7 +29,7 @@ struct Core::Opening {
     const std::scoped_lock lock(mutex);
     result = std::move(what);
     done = true;
-    changed.notify_one();  // with the mutex held: once it is free, this may be gone
+    changed.notify_one();  // with the mutex held: once it is free, this may be destroyed
   }
 };
 
@@ -65,13 +65,12 @@ std::expected<std::shared_ptr<Core>, OpenError> Core::open(const Options& option
   return core;
 }
 
-// Whatever the loop was at when something was thrown is in doubt, and the program around it must not end: the same as a
-// broken invariant.
+// An exception leaves the loop's state in doubt, and the host program must not end: treat it like a broken invariant.
 void Core::run_thread(Core& core, const Options& options, LogTarget log, Opening& opening) {
   std::string what;
   const auto run = [&] { core.run(options, std::move(log), opening); };
   if (guard::caught(run, what) == guard::Ended::well) return;
-  std::array<char, 256> text{};  // there may be no memory
+  std::array<char, 256> text{};  // memory may be exhausted
   std::snprintf(text.data(), text.size(), "a gate's thread does not throw: %s", what.c_str());
   assertion_failed(text.data(), __FILE__, __LINE__);
 }
@@ -107,38 +106,38 @@ bool Core::is_open_to(Completion<T>& then) {
   return open;
 }
 
-// If the gate ends at this moment, the call is told that it was cancelled.
+// If the gate ends now, the call is reported as cancelled.
 void Core::start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make) {
   mailbox_.post([this, made = std::move(make)]() mutable { engine_->start(made(*engine_)); });
 }
 
 bool Core::begin(Request request, std::uint64_t tag, Completion<BeginResult> then) {
   if (!is_open_to(then)) return false;
-  start([tag, asked = std::move(request), told = std::move(then)](Engine& engine) mutable {
-    return std::make_unique<HttpCall>(engine, std::move(asked), tag, std::move(told));
+  start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
+    return std::make_unique<HttpCall>(engine, std::move(asked), tag, std::move(done));
   });
   return true;
 }
 
 bool Core::claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then) {
   if (!is_open_to(then)) return false;
-  start([tag, asked = std::move(request), told = std::move(then)](Engine& engine) mutable {
-    return std::make_unique<WorkCall>(engine, std::move(asked), tag, std::move(told));
+  start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
+    return std::make_unique<WorkCall>(engine, std::move(asked), tag, std::move(done));
   });
   return true;
 }
 
 bool Core::look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then) {
   if (!is_open_to(then)) return false;
-  start([tag, asked = std::move(request), told = std::move(then)](Engine& engine) mutable {
-    return std::make_unique<LookCall>(engine, std::move(asked), tag, std::move(told));
+  start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
+    return std::make_unique<LookCall>(engine, std::move(asked), tag, std::move(done));
   });
   return true;
 }
 
 bool Core::sweep(Completion<SweepResult> then) {
   if (!is_open_to(then)) return false;
-  mailbox_.post([this, told = std::move(then)]() mutable { engine_->sweep(std::move(told)); });
+  mailbox_.post([this, done = std::move(then)]() mutable { engine_->sweep(std::move(done)); });
   return true;
 }
 
@@ -148,7 +147,7 @@ void Core::cancel(std::uint64_t tag) {
 
 void Core::stop(Completion<StopResult> then) {
   stopping_.store(true);
-  mailbox_.post([this, told = std::move(then)]() mutable { engine_->stop(std::move(told)); });
+  mailbox_.post([this, done = std::move(then)]() mutable { engine_->stop(std::move(done)); });
 }
 
 void Core::end() {

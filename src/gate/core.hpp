@@ -1,5 +1,6 @@
-// A gate as other threads see it: its thread, and the way to ask it something. The thread owns the engine, opens it and
-// takes it down, so that whatever blocks blocks there; every signal is blocked in it and in all threads that it starts.
+// A gate as other threads see it: its thread, and how to send it jobs. The thread owns the engine, opens it and
+// destroys it, so that blocking steps block only this thread; all signals are blocked in it and in the threads that it
+// starts.
 #pragma once
 
 #include <sys/types.h>
@@ -30,23 +31,23 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // False of all of these: nothing new begins any more, and `then` is told nothing.
+  // False: the gate is stopping, and `then` is not called. The same holds for the next calls.
   bool begin(Request request, std::uint64_t tag, Completion<BeginResult> then);
   bool claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then);
   bool look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then);
   bool sweep(Completion<SweepResult> then);
 
   void cancel(std::uint64_t tag);
-  // Told when the last claim has ended.
+  // Reports when the last claim has ended.
   void stop(Completion<StopResult> then);
-  // Whatever is at work. Not to be used after it, but by claims.
+  // Ends the gate, whatever is in progress. Afterwards only claims may use it.
   void end();
-  // The thread that callbacks run on: it cannot wait for its own end.
+  // Whether this is the thread that callbacks run on; it cannot wait for its own end.
   bool is_own_thread() const { return thread_.load() == std::this_thread::get_id(); }
-  // False: threads or connections are still ending. They go on by themselves.
+  // False: threads or connections are still ending. They continue by themselves.
   bool wait_for_end(std::chrono::milliseconds limit);
 
-  // Whether a begin needs the body, and how much of it at most.
+  // Whether a begin needs the body, and its largest size.
   struct NeededBody {
     bool needed = false;
     std::size_t most = 0;
@@ -55,7 +56,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::expected<std::string, std::string> operation_of(const guard::Request& request) const;
   std::string metrics() const { return engine_->metrics_text(); }
 
-  // The process that opened it: in every other one it must not be touched.
+  // Whether this is the process that opened it: it must not be used in any other.
   bool is_here() const;
   // For claims.
   bool post(Mailbox::Job job) { return mailbox_.post(std::move(job)); }
@@ -65,7 +66,7 @@ class Core : public std::enable_shared_from_this<Core> {
   static void run_thread(Core& core, const Options& options, LogTarget log, Opening& opening);
   void run(const Options& options, LogTarget log, Opening& opening);
   void start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make);
-  // False: nothing new begins any more.
+  // False: the gate is stopping.
   template <class T>
   bool is_open_to(Completion<T>& then);
 
@@ -73,7 +74,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::atomic<std::thread::id> thread_{};
   Mailbox mailbox_;
   std::atomic<bool> stopping_ = false;
-  std::unique_ptr<Engine> engine_;  // made and destroyed by the thread
+  std::unique_ptr<Engine> engine_;  // created and destroyed by the thread
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;

@@ -18,7 +18,7 @@ namespace once::gate {
 
 namespace {
 
-// Between two looks, while a stop waits for claims that are ended in the background.
+// How often a stop checks for claims that are still ended in the background.
 constexpr Duration settle_pause = std::chrono::milliseconds(10);
 
 int descriptor_of(const LogTarget& target, const std::optional<LogPipe>& pipe) {
@@ -40,7 +40,7 @@ std::vector<RouteMetrics*> route_counts(const ServingSettings& serving, Metrics&
   return counts;
 }
 
-// Beside the gate's own connections: the sweeper of the store may be at it in this moment.
+// Uses its own connections, because the store's sweeper may be running now.
 std::expected<std::uint64_t, std::string> sweep_all(const Config& config, const Log& log, const std::stop_token& stop) {
   const StoreType* const type = find_store(config.store);
   if (type == nullptr || type->schema == nullptr) return 0;
@@ -61,7 +61,7 @@ std::expected<std::uint64_t, std::string> sweep_all(const Config& config, const 
 
 }  // namespace
 
-Ground::Ground(const Config& config, LogTarget target)
+ProcessPorts::ProcessPorts(const Config& config, LogTarget target)
     : pipe(target.kind == LogTarget::Kind::sink ? std::make_optional<LogPipe>(target.sink) : std::nullopt),
       log(clock, descriptor_of(target, pipe), level_of(target, config.log.level),
           format_of(target, config.log.format)) {}
@@ -72,19 +72,19 @@ std::expected<std::unique_ptr<Engine>, OpenError> Engine::open(const Options& op
     return std::unexpected(OpenError{.kind = OpenError::Kind::settings, .detail = std::move(settings.error())});
   }
   const Config& config = settings->config;
-  auto ground = std::make_unique<Ground>(config, std::move(log));
-  auto store = open_store(config.store, store_settings(config), {.clock = ground->clock, .log = ground->log});
+  auto process = std::make_unique<ProcessPorts>(config, std::move(log));
+  auto store = open_store(config.store, store_settings(config), {.clock = process->clock, .log = process->log});
   if (!store) {
     const auto kind = store.error().source == ErrorSource::config ? OpenError::Kind::settings : OpenError::Kind::store;
     return std::unexpected(OpenError{.kind = kind, .detail = std::move(store.error().detail)});
   }
-  return std::make_unique<Engine>(*std::move(settings), std::move(ground), *std::move(store));
+  return std::make_unique<Engine>(*std::move(settings), std::move(process), *std::move(store));
 }
 
-Engine::Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStore store)
+Engine::Engine(GateSettings settings, std::unique_ptr<ProcessPorts> process, OpenedStore store)
     : settings_(std::move(settings)),
-      ground_(std::move(ground)),
-      faults_(ground_->log),
+      process_(std::move(process)),
+      faults_(process_->log),
       store_(std::move(store)),
       lanes_(store_.store(), LaneLimits{.lanes = store_.lanes}),
       serving_(serving_settings(settings_.config)),
@@ -96,16 +96,16 @@ Engine::Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStor
              .waiters = waiters_,
              .executions = executions_,
              .home = loop_,
-             .clock = ground_->clock,
+             .clock = process_->clock,
              .random = random_,
              .metrics = metrics_,
-             .log = ground_->log,
+             .log = process_->log,
              .errors_base = settings_.config.errors_base},
       claimant_(ports_) {
   if (serving_.tokens.verifier) tokens_.emplace(serving_.tokens.verifier, metrics_);
   quotas_->anonymous = ids_.tenant({});
-  give_back_evicted(store_.store(), quotas_, ground_->clock);
-  store_.store().tell_ends([this](const OperationId& id) { waiters_.notify(id); });
+  give_back_evicted(store_.store(), quotas_, process_->clock);
+  store_.store().notify_of_ends([this](const OperationId& id) { waiters_.notify(id); });
   loop_.listen(faults_);
   retirement_.engine = this;
   retirement_.run = [](Work& work) {
@@ -121,16 +121,17 @@ Engine::Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStor
 void Engine::warn_of_settings() {
   if (std::exchange(warned_, true)) return;
   for (const std::string& warning : settings_.warnings)
-    ground_->log.warn("configuration warning", {{"detail", warning}});
+    process_->log.warn("configuration warning", {{"detail", warning}});
 }
 
-// Nothing of it runs any more. Threads that could still tell somebody end first; then the calls go, wherever they are.
+// The loop no longer runs. End the threads that could still report results first, then destroy the calls, wherever they
+// wait.
 Engine::~Engine() {
-  errands_.stop();
+  offload_.stop();
   lanes_.stop();
-  if (ground_->pipe) {
-    ground_->pipe->read_all();
-    ground_->pipe->stop_listening(loop_);
+  if (process_->pipe) {
+    process_->pipe->read_all();
+    process_->pipe->stop_listening(loop_);
   }
   calls_.clear();
   retired_.clear();
@@ -142,15 +143,15 @@ std::shared_ptr<Core> Engine::core() const {
 
 void Engine::run(Core& core) {
   core_ = &core;
-  if (ground_->pipe) ground_->pipe->listen(loop_);
+  if (process_->pipe) process_->pipe->listen(loop_);
   loop_.run();
 }
 
 void Engine::start(std::unique_ptr<Call> call) {
   Call& started = *call;
   Running& running = calls_[&started];
-  running = {.call = std::move(call), .driven = drive(run_call(started))};
-  running.driven.start();
+  running = {.call = std::move(call), .task = run_owned(run_call(started))};
+  running.task.start();
 }
 
 Task<void> Engine::run_call(Call& call) {
@@ -158,7 +159,7 @@ Task<void> Engine::run_call(Call& call) {
   retire(call);
 }
 
-// Its coroutine is still on the stack: it is destroyed on a later turn.
+// Its coroutine is still on the stack, so destroy it in a later round.
 void Engine::retire(const Call& call) {
   retired_.push_back(std::move(calls_.extract(&call).mapped()));
   if (!std::exchange(retirement_.posted, true)) loop_.post(retirement_);
@@ -169,7 +170,7 @@ void Engine::cancel(std::uint64_t tag) {
 }
 
 void Engine::stop(Completion<StopResult> then) {
-  told_when_stopped_.push_back(std::move(then));
+  stop_waiters_.push_back(std::move(then));
   stopping_ = true;
   for (const auto& [call, running] : calls_) running.call->end_wait();
   tell_if_stopped();
@@ -181,12 +182,12 @@ void Engine::tell_if_stopped() {
     loop_.arm(settle_timer_, settle_pause);
     return;
   }
-  for (Completion<StopResult>& told : std::exchange(told_when_stopped_, {})) told.tell(std::monostate());
+  for (Completion<StopResult>& done : std::exchange(stop_waiters_, {})) done.tell(std::monostate());
 }
 
 void Engine::sweep(Completion<SweepResult> then) {
-  errands_.run([this, told = std::move(then)](const std::stop_token& stop) mutable {
-    told.tell(sweep_all(settings_.config, ground_->log, stop));
+  offload_.run([this, result = std::move(then)](const std::stop_token& stop) mutable {
+    result.tell(sweep_all(settings_.config, process_->log, stop));
   });
 }
 
@@ -194,7 +195,7 @@ void Engine::note_ended(bool dropped) {
   held_.subtract();
   if (!dropped) return;
   dropped_.add();
-  ground_->log.warn("a claim was dropped without an outcome");
+  process_->log.warn("a claim was dropped without an outcome");
 }
 
 void Engine::count_work(const guard::OutcomeFacts& outcome) {

@@ -1,5 +1,5 @@
-// Everything a gate needs to be at work, on the thread of its loop: store, lanes, routes, limits, counters, and the
-// calls under way. The gateway has the same parts, one set for each worker.
+// The working parts of a gate, on its loop's thread: store, lanes, routes, limits, counters, and the calls in progress.
+// The gateway has the same parts, one set per worker.
 #pragma once
 
 #include <chrono>
@@ -20,9 +20,9 @@
 #include "core/operation.hpp"
 #include "gate/call.hpp"
 #include "gate/completion.hpp"
-#include "gate/driven.hpp"
-#include "gate/errands.hpp"
 #include "gate/log_pipe.hpp"
+#include "gate/offload_queue.hpp"
+#include "gate/running_task.hpp"
 #include "gate/settings.hpp"
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
@@ -54,9 +54,9 @@ struct LogTarget {
   LogPipe::Sink sink = {};
 };
 
-// What everything else writes to.
-struct Ground {
-  Ground(const Config& config, LogTarget target);
+// Clock and log, which all other parts use.
+struct ProcessPorts {
+  ProcessPorts(const Config& config, LogTarget target);
 
   SystemClock clock;
   std::optional<LogPipe> pipe;
@@ -67,14 +67,14 @@ class Engine {
  public:
   // Opens the store, which may block.
   static std::expected<std::unique_ptr<Engine>, OpenError> open(const Options& options, LogTarget log);
-  Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStore store);
+  Engine(GateSettings settings, std::unique_ptr<ProcessPorts> process, OpenedStore store);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
-  // Until stop_now(). `core` outlives this.
+  // Runs the loop until stop_now(). `core` outlives this.
   void run(Core& core);
-  // From any thread.
+  // Thread-safe.
   void stop_now() { loop_.stop(); }
 
   // On the loop's thread.
@@ -83,17 +83,17 @@ class Engine {
   void stop(Completion<StopResult> then);
   void sweep(Completion<SweepResult> then);
 
-  // From any thread, while it lives.
+  // Thread-safe, while the engine lives.
   std::string metrics_text() const;
   const ServingSettings& serving() const { return serving_; }
   const Routes& routes() const { return routes_; }
   const OperationIds& ids() const { return ids_; }
   const guard::Operations& operations() const { return operations_; }
-  const Clock& clock() const { return ground_->clock; }
-  const Log& log() const { return ground_->log; }
+  const Clock& clock() const { return process_->clock; }
+  const Log& log() const { return process_->log; }
 
-  // For calls.
-  // With the first request: a program that has only work need not know about callers and routes.
+  // Used by calls. Warns at the first request, because a program that only claims work need not configure callers and
+  // routes.
   void warn_of_settings();
   std::shared_ptr<Core> core() const;
   http::Loop& loop() { return loop_; }
@@ -115,7 +115,7 @@ class Engine {
  private:
   struct Running {
     std::unique_ptr<Call> call;
-    Driven driven;  // destroyed first: it uses the call
+    RunningTask task;  // destroyed first, because it uses the call
   };
   struct Retirement : Work {
     Engine* engine = nullptr;
@@ -131,10 +131,10 @@ class Engine {
 
   const GateSettings settings_;
   bool warned_ = false;
-  const std::unique_ptr<Ground> ground_;
+  const std::unique_ptr<ProcessPorts> process_;
   http::Loop loop_;
   http::FaultLog faults_;
-  Waiters waiters_;  // before the store, which tells them
+  Waiters waiters_;  // outlives the store, which notifies them
   OpenedStore store_;
   ThreadLanes lanes_;
   const ServingSettings serving_;
@@ -142,7 +142,7 @@ class Engine {
   const OperationIds ids_;
   const guard::Operations operations_;
   Metrics metrics_;
-  std::vector<RouteMetrics*> counts_;  // by route, and of those that have none
+  std::vector<RouteMetrics*> counts_;  // by route; the last is for requests without one
   std::optional<TokenCache> tokens_;
   Usage usage_;
   const std::shared_ptr<QuotaTables> quotas_ = std::make_shared<QuotaTables>();
@@ -150,19 +150,19 @@ class Engine {
   SystemRandom random_;
   const ExchangePorts ports_;
   ExchangeClaimant claimant_;
-  Counter held_;     // claims that were handed out and have not ended
-  Counter dropped_;  // ended because their holder had forgotten them
+  Counter held_;     // claims handed out that have not ended
+  Counter dropped_;  // claims dropped by their holder without an end
   Counter work_done_;
   Counter work_failed_;
   Counter work_lost_;
   Core* core_ = nullptr;
-  Errands errands_;
+  OffloadQueue offload_;
   std::unordered_map<const Call*, Running> calls_;
-  std::vector<Running> retired_;  // over, to be destroyed when their coroutines have returned
+  std::vector<Running> retired_;  // ended; destroyed when their coroutines have returned
   Retirement retirement_;
   SettleTimer settle_timer_;
   bool stopping_ = false;
-  std::vector<Completion<StopResult>> told_when_stopped_;
+  std::vector<Completion<StopResult>> stop_waiters_;
 };
 
 }  // namespace once::gate

@@ -1,4 +1,4 @@
-// The environment of the program that the gate is in: secrets and variables of the configuration may be there.
+// The environment variables of the host program, which may contain secrets and variables of the configuration.
 #pragma once
 
 #include "config/variables.hpp"

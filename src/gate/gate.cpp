@@ -1,4 +1,4 @@
-// What the public header declares: blocking calls and callbacks around the core.
+// Implements the public header: blocking calls and callbacks around the core.
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -20,7 +20,7 @@ constexpr std::chrono::seconds end_limit{5};
 constexpr int unavailable_status = 503;
 constexpr int mistake_status = 500;
 
-// Waits for the one result of a call.
+// Waits for the result of one call.
 template <class T>
 class Awaited {
  public:
@@ -66,7 +66,7 @@ Reply stopped_reply() {
   return refusal(unavailable_status, "The service is stopping; nothing was executed.");
 }
 
-// It was asked to stop, or its gate has ended.
+// The caller asked to stop, or the gate has ended.
 Reply cancelled_reply() {
   return refusal(unavailable_status, "The request was cancelled; nothing was executed.");
 }
@@ -110,7 +110,7 @@ LogTarget target_of(const Options& options) {
   return {.kind = options.logging == Logging::off ? LogTarget::Kind::off : LogTarget::Kind::standard_error};
 }
 
-// A begin whose caller is told by a callback, and may ask to stop.
+// An asynchronous begin, which its caller may stop.
 struct AsyncBegin {
   std::move_only_function<void(Begun)> then;
   std::optional<std::stop_callback<std::function<void()>>> cancel;
@@ -122,7 +122,7 @@ class Front : public PerProcess<Core, OpenError> {
  public:
   using PerProcess::PerProcess;
 
-  // Names a begin that may be cancelled.
+  // A tag for a begin that may be cancelled.
   std::uint64_t next_tag() { return last_tag_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
  private:
@@ -167,7 +167,7 @@ void Gate::begin(Request request, std::move_only_function<void(Begun)> then, con
   if (!core) return then({.reply = refusal(unavailable_status, core.error().detail)});
   const std::uint64_t tag = front_->next_tag();
   const auto begun = std::make_shared<AsyncBegin>(std::move(then));
-  // Made before the begin, which may be over at once. A stop that comes between the two is repeated below.
+  // Registered before the begin, which may end at once. A stop between the two is repeated below.
   if (stop.stop_possible()) begun->cancel.emplace(stop, [core = *core, tag] { core->cancel(tag); });
   const auto tell = [begun](BeginResult result) { begun->then(begun_of(std::move(result))); };
   if (!(*core)->begin(std::move(request), tag, Completion<BeginResult>(tell))) {
@@ -186,10 +186,10 @@ Reply Gate::finish(const Claim& claim, const Response& response) {
 void Gate::finish(const Claim& claim, const Response& response, std::move_only_function<void(Reply)> then) {
   auto prepared = prepare(response);
   if (!prepared) return then(refusal(mistake_status, "The response cannot be sent: " + prepared.error() + "."));
-  const auto told = std::make_shared<std::move_only_function<void(Reply)>>(std::move(then));
-  const auto tell = [told](FinishResult result) { (*told)(reply_of(std::move(result))); };
+  const auto done = std::make_shared<std::move_only_function<void(Reply)>>(std::move(then));
+  const auto tell = [done](FinishResult result) { (*done)(reply_of(std::move(result))); };
   const Ask ask = claim.held_->finish(*std::move(prepared), Completion<FinishResult>(tell));
-  if (ask == Ask::ended || ask == Ask::forked) (*told)(not_taken(ask));
+  if (ask == Ask::ended || ask == Ask::forked) (*done)(not_taken(ask));
 }
 
 Reply Gate::abandon(const Claim& claim) {

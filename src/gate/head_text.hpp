@@ -1,5 +1,4 @@
-// Heads of messages as text, from fields that a program gives: written so that the strict parser reads exactly these
-// fields and no others.
+// Writes message heads from a program's fields, so that the strict parser reads exactly these fields and no others.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +11,12 @@
 
 namespace once::gate {
 
-// What holds a line end could bring fields of its own.
+// A value with a line end could inject fields.
 inline bool is_one_line(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
 }
 
-// Of the connection that the message came on, or goes out on.
+// Framing fields belong to one connection.
 inline bool is_framing(std::string_view name) {
   return same_name(name, "Content-Length") || same_name(name, "Transfer-Encoding");
 }

@@ -40,8 +40,8 @@ Ask HeldRequest::end(How how, std::unique_ptr<PreparedResponse> response, Comple
   HttpCall::End as = HttpCall::End::answered;
   if (how == How::unknown) as = HttpCall::End::unknown;
   if (how == How::not_done) as = HttpCall::End::not_done;
-  const bool posted = core_->post([call = call_, as, made = std::move(response), told = std::move(then)]() mutable {
-    call->end(as, std::move(made), std::move(told));
+  const bool posted = core_->post([call = call_, as, made = std::move(response), done = std::move(then)]() mutable {
+    call->end(as, std::move(made), std::move(done));
   });
   return posted ? Ask::taken : Ask::stopped;
 }

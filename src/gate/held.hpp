@@ -1,5 +1,5 @@
-// Claims as the program around the gate holds them. The other side is a call on the gate's loop, which waits until its
-// holder says how it ended, or lets it go.
+// Claims as held by the host program. The other side is a call on the gate's loop, which waits until the holder ends or
+// drops the claim.
 #pragma once
 
 #include <atomic>
@@ -21,28 +21,28 @@ class Core;
 class HttpCall;
 class WorkCall;
 
-// What a holder may know of its claim.
+// What a holder may know about its claim.
 struct ClaimFacts {
-  unsigned attempt = 0;  // 0: not protected
+  unsigned attempt = 0;  // 0: unprotected
   std::uint64_t fence = 0;
-  std::string token;       // Idempotency-Claim; empty: not protected
-  std::string operation;   // hexadecimal
-  std::string request_id;  // of a request
+  std::string token;       // the value of Idempotency-Claim; empty: unprotected
+  std::string operation;   // the operation id in hex
+  std::string request_id;  // for a request
   std::vector<Field> fields;
   std::size_t max_body = 0;
 };
 
-// May be another attempt's by now; told by the loop, read by any thread.
+// Whether another attempt may own the claim now; set by the loop, read by any thread.
 using LostFlag = std::shared_ptr<std::atomic<bool>>;
 
 enum class Ask : std::uint8_t {
   taken,
-  ended,    // the claim was ended before
-  stopped,  // the gate is gone
-  forked,   // the claim belongs to the process before the fork
+  ended,    // the claim had already ended
+  stopped,  // the gate has ended
+  forked,   // the claim belongs to the parent process
 };
 
-// What a begin comes to.
+// The result of a begin: the request passes unprotected.
 struct Pass {
   std::vector<Field> fields;
   std::string request_id;
@@ -50,19 +50,19 @@ struct Pass {
 using BeginResult = std::variant<Cancelled, Reply, std::shared_ptr<HeldRequest>, Pass>;
 using FinishResult = std::variant<Cancelled, Reply>;
 
-// Of a request.
+// The claim of a request.
 struct HeldRequest {
   HeldRequest(std::shared_ptr<Core> the_core, HttpCall& the_call, ClaimFacts the_facts, LostFlag the_lost);
   HeldRequest(const HeldRequest&) = delete;
   HeldRequest& operator=(const HeldRequest&) = delete;
-  // Not ended: dropped.
+  // Drops the claim if it was not ended.
   ~HeldRequest();
 
   Ask finish(std::unique_ptr<PreparedResponse> response, Completion<FinishResult> then);
   Ask abandon(Completion<FinishResult> then);
   Ask release(Completion<FinishResult> then);
 
-  // False: a forked child has it, and the claim is its parent's.
+  // False: this is a forked child, and the claim is its parent's.
   bool is_here() const;
 
   const ClaimFacts facts;
@@ -73,14 +73,14 @@ struct HeldRequest {
   Ask end(How how, std::unique_ptr<PreparedResponse> response, Completion<FinishResult> then);
 
   const std::shared_ptr<Core> core_;
-  HttpCall* const call_;  // of the loop's thread, alive until the claim has ended
+  HttpCall* const call_;  // used on the loop's thread; alive until the claim has ended
   std::atomic<bool> ended_ = false;
 };
 
-// Of work that is not a request.
+// The claim of work that is not a request.
 struct HeldWork;
 struct WorkOutcome : guard::Outcome<std::string> {
-  bool absent = false;  // of a look: there is no such work
+  bool absent = false;  // for a lookup: there is no such work
 };
 using ClaimResultOfWork = std::variant<Cancelled, std::shared_ptr<HeldWork>, WorkOutcome>;
 using WorkResult = std::variant<Cancelled, WorkOutcome>;
@@ -99,7 +99,7 @@ struct HeldWork {
   HeldWork& operator=(const HeldWork&) = delete;
   ~HeldWork();
 
-  // An order on a claim that has ended is answered from what became of it.
+  // An order on a claim that has ended is answered with its result.
   Ask order(WorkOrder order);
   bool is_here() const;
 
@@ -108,7 +108,7 @@ struct HeldWork {
 
  private:
   const std::shared_ptr<Core> core_;
-  WorkCall* const call_;  // of the loop's thread, alive until it is dropped
+  WorkCall* const call_;  // used on the loop's thread; alive until it is dropped
 };
 
 }  // namespace once::gate

@@ -90,7 +90,7 @@ Task<void> HttpCall::answer_keyed(const std::optional<Key>& key) {
   const Usage::Share share = engine_.usage().begin(limits.max_in_flight);
   if (!share) {
     metrics.overloaded[static_cast<std::size_t>(Overload::in_flight)].add();
-    Problem answer = problem(ProblemKind::overloaded, "There are too many requests with a key at work. Retry later.");
+    Problem answer = problem(ProblemKind::overloaded, "Too many requests with a key are in progress. Retry later.");
     answer.retry_after_seconds = retry_soon_seconds;
     refuse(std::move(answer));
     co_return;
@@ -151,8 +151,8 @@ KeyedRequest HttpCall::keyed_request(const RequestIdentity& identity, const Oper
           .presence = this};
 }
 
-// The exchange has the claim, and it is durable: the handler may run. Nothing limits its time: its lease is renewed for
-// as long as somebody holds the claim.
+// The exchange has a durable claim: the handler may run. Its time is unlimited: the lease is renewed while the claim is
+// held.
 Task<BackendAnswer> HttpCall::send(const BackendRequest& request) {
   BackendAnswer answer;
   if (cancelled()) co_return answer;
@@ -213,7 +213,7 @@ void HttpCall::end(End how, std::unique_ptr<PreparedResponse> response, Completi
   how_ = how;
   response_ = std::move(response);
   finished_ = std::move(then);
-  ended_.arrived();
+  ended_.signal();
 }
 
 void HttpCall::refuse(Problem answer) {

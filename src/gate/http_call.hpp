@@ -1,4 +1,5 @@
-// One request: identified as the gateway does, then the gateway's exchange, with the program's handler as the backend.
+// One request: identified as by the gateway, then processed by the gateway's exchange with the program's handler as the
+// backend.
 #pragma once
 
 #include <chrono>
@@ -11,9 +12,9 @@
 
 #include "base/task.hpp"
 #include "gate/call.hpp"
-#include "gate/driven.hpp"
 #include "gate/request_head.hpp"
 #include "gate/response.hpp"
+#include "gate/running_task.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/identity/tenant_memo.hpp"
@@ -29,18 +30,18 @@ class HttpCall final : public Call, public Backend {
 
   Task<void> run() override;
 
-  // From the holder of the claim, once.
+  // How the holder ended the claim; called once.
   enum class End : std::uint8_t {
     answered,
     unknown,   // the handler ended without a response
     not_done,  // nothing was done
-    dropped,   // the holder has forgotten it
+    dropped,   // the holder dropped the claim
   };
   void end(End how, std::unique_ptr<PreparedResponse> response, Completion<FinishResult> then);
 
  private:
   Task<BackendAnswer> send(const BackendRequest& request) override;
-  // The caller's part of the limits, and then the exchange.
+  // Enforces the caller's limits, then runs the exchange.
   Task<void> answer_keyed(const std::optional<Key>& key);
   KeyedRequest keyed_request(const RequestIdentity& identity, const OperationId& operation);
   void hand_out(const BackendRequest& request);
@@ -60,18 +61,18 @@ class HttpCall final : public Call, public Backend {
   const std::chrono::nanoseconds began_;
   Origin origin_;
   std::string request_id_;
-  std::string path_;  // scratch
+  std::string path_;  // a buffer
   RoutedPolicy route_;
   const Wording* wording_;
   TenantMemo tenant_;
-  std::string operation_;  // hexadecimal
+  std::string operation_;  // the operation id in hex
   Exchange exchange_;
   gateway::Reply reply_;
   LossWatch loss_;
 
-  Completion<BeginResult> begun_;      // until a claim is handed out, or there is none
-  Completion<FinishResult> finished_;  // after that
-  Arrival ended_;
+  Completion<BeginResult> begun_;      // pending until a claim is handed out, or there is none
+  Completion<FinishResult> finished_;  // pending after that
+  Event ended_;
   End how_ = End::dropped;
   std::unique_ptr<PreparedResponse> response_;
 };

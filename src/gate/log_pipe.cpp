@@ -10,7 +10,7 @@ namespace once::gate {
 
 LogPipe::LogPipe(Sink sink) : sink_(std::move(sink)) {
   std::array<int, 2> ends{};
-  // Without one the log writes nowhere, which is better than no gate.
+  // Without a pipe the log is discarded, which is better than failing to open the gate.
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
   reader_ = Descriptor(ends[0]);
   writer_ = Descriptor(ends[1]);

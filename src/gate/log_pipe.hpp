@@ -1,4 +1,4 @@
-// Log lines for the program around the gate: what the log writes comes out again on the gate's loop, line by line.
+// Passes log lines to the host program: what the log writes to the pipe is read on the gate's loop, line by line.
 #pragma once
 
 #include <functional>
@@ -12,19 +12,19 @@ namespace once::gate {
 
 class LogPipe final : private http::Pollable {
  public:
-  // Called on the loop. The line has no newline.
+  // Called on the loop, with a line without newline.
   using Sink = std::function<void(std::string_view line)>;
 
   explicit LogPipe(Sink sink);
   LogPipe(const LogPipe&) = delete;
   LogPipe& operator=(const LogPipe&) = delete;
 
-  // What a Log writes to. It must not outlive this: writing to a pipe that nobody reads raises a signal.
+  // The descriptor for a Log, which must not outlive this: writing to a pipe without a reader raises a signal.
   int writer() const { return writer_.get(); }
   // False: the loop cannot watch it.
   bool listen(http::Loop& loop);
   void stop_listening(http::Loop& loop) { loop.forget(reader_.get(), *this); }
-  // Hands over what is there now.
+  // Passes on everything written so far.
   void read_all();
 
  private:
@@ -33,7 +33,7 @@ class LogPipe final : private http::Pollable {
   Sink sink_;
   Descriptor reader_;
   Descriptor writer_;
-  std::string rest_;  // of a line that is not whole yet
+  std::string rest_;  // an incomplete line
 };
 
 }  // namespace once::gate

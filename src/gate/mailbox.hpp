@@ -1,4 +1,4 @@
-// How other threads ask something of the gate's own: jobs that its loop runs in order.
+// Lets other threads run jobs on the gate's loop, in order.
 #pragma once
 
 #include <functional>
@@ -20,19 +20,19 @@ class Mailbox final : private Work {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Jobs are run there until close().
+  // Runs jobs there until close().
   void open(Executor& home) {
     const std::scoped_lock lock(mutex_);
     home_ = &home;
   }
-  // On the home's thread, or when it has ended. Jobs that have not run never will.
+  // Call on the home's thread, or when it has ended. Jobs that have not run are dropped.
   void close() {
     std::vector<Job> left;
     const std::scoped_lock lock(mutex_);
     home_ = nullptr;
     left.swap(jobs_);
   }
-  // From any thread. False: closed, and the job is dropped.
+  // Thread-safe. False: closed, and the job is dropped.
   bool post(Job job) {
     const std::scoped_lock lock(mutex_);
     if (home_ == nullptr) return false;

@@ -1,5 +1,5 @@
-// Something that a forked child cannot use, because its threads stayed with the parent. In a child it is made anew when
-// it is first asked for; what the parent had is left alone, for its locks and connections may be in any state.
+// An object that a forked child cannot use, because its threads stayed with the parent. A child makes a new one on
+// first use; the parent's object is left alone, because its locks and connections may be in any state.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +30,7 @@ class PerProcess {
     if (state->process == ::getpid()) delete state;
   }
 
-  // From any thread. In a child the first call blocks until it is made; if that fails, the next call tries again.
+  // Thread-safe. The first call in a child blocks until the object is made; if that fails, the next call tries again.
   Made get() {
     const pid_t process = ::getpid();
     while (true) {
@@ -41,7 +41,7 @@ class PerProcess {
         maker_.wait(process);
         continue;
       }
-      // Another thread of the parent may have been at it when the child was forked: its mark means nothing here.
+      // A thread of the parent may have been making it when the child was forked: its mark is meaningless here.
       if (!maker_.compare_exchange_strong(maker, process)) continue;
       Made made = make_();
       if (made) state_.store(new State{process, *made});
@@ -50,7 +50,7 @@ class PerProcess {
       return made;
     }
   }
-  // What this process has. Null: nothing was made in it.
+  // This process's object. Null: it has made none.
   std::shared_ptr<T> here() const {
     const State* const state = state_.load();
     return state->process == ::getpid() ? state->value : nullptr;

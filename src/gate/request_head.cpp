@@ -24,13 +24,13 @@ std::optional<Problem> RequestText::parse(const Limits& limits) {
   if (!is_one_line(request.method) || !is_one_line(request.target) || !std::ranges::all_of(request.fields, is_line)) {
     return problem(ProblemKind::bad_request, "The request line or a header field contains a line end or a NUL.");
   }
-  // HTTP/1.1 requires Host; a request without one can only have come as HTTP/1.0.
+  // HTTP/1.1 requires Host, so a request without it must have been HTTP/1.0.
   const bool has_host =
       std::ranges::any_of(request.fields, [](const Field& field) { return same_name(field.name, "Host"); });
   text_.append(request.method).append(" ").append(request.target).append(has_host ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n");
   for (const Field& field : request.fields) {
     if (!is_framing(field.name)) append_line(text_, field);
-    // A comma may stand in a host, but two hosts are refused.
+    // A host may contain a comma, but two hosts are refused.
     const bool two_hosts = are_fields_joined() && same_name(field.name, "Host") && field.value.contains(',');
     if (two_hosts) append_line(text_, field);
   }

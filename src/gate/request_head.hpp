@@ -1,4 +1,4 @@
-// The head of a request, read by the gateway's own strict parser, so that it means here what it means there.
+// The head of a request, parsed by the gateway's own strict parser, so that it means the same as there.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@
 
 namespace once::gate {
 
-// A request of its own, and its head. Stays where it is: the head has views of it.
+// A copy of a request and its head. It must not move, because the head has views of it.
 struct RequestText {
   explicit RequestText(Request the_request) : request(std::move(the_request)) {}
   RequestText(const RequestText&) = delete;
   RequestText& operator=(const RequestText&) = delete;
 
-  // The problem to answer with, if the head is none.
+  // The problem to answer with, if the head is malformed.
   std::optional<Problem> parse(const Limits& limits);
   std::string_view peer() const;
   bool is_secure() const;

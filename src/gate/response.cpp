@@ -28,8 +28,8 @@ Settled settled_of(const std::optional<gateway::ClaimEnd>& settled) {
   return Settled::none;
 }
 
-// The handler sends the body itself, unless the reply is something else than its response: a problem, or an outcome
-// that it recorded in a transaction of its own.
+// The handler sends the body itself, unless the reply is not its response but a problem, or an outcome committed in its
+// own transaction.
 bool is_body_of_handler(const gateway::Reply& reply, const PreparedResponse* made) {
   return made != nullptr && made->body_kept == BodyKept::no && reply.body.data() == made->body.data();
 }
@@ -41,7 +41,7 @@ Ending ending_of(gateway::Ending ending) {
     case gateway::Ending::passed: return Ending::passed;
     case gateway::Ending::executed: return Ending::executed;
     case gateway::Ending::replayed:
-    case gateway::Ending::attached: return Ending::replayed;  // to a stream: gates have none
+    case gateway::Ending::attached: return Ending::replayed;  // to a live stream: gates have none
     case gateway::Ending::stopped: return Ending::rejected;   // likewise
     case gateway::Ending::in_flight: return Ending::in_flight;
     case gateway::Ending::mismatch: return Ending::mismatch;
@@ -84,7 +84,7 @@ std::expected<std::unique_ptr<PreparedResponse>, std::string> prepare(const Resp
     }
     prepared->dated = prepared->dated || same_name(field.name, "Date");
     if (same_name(field.name, "Content-Length")) prepared->length = field.value;
-    // The body is whole here, however it would be framed on a connection.
+    // The body is complete here, however it would be framed on a connection.
     if (!is_framing(field.name)) append_line(text, field);
   }
   text.append("\r\n");
@@ -112,7 +112,7 @@ Reply sendable(const gateway::Reply& reply, const PreparedResponse* made) {
   sent.body_is_yours = is_body_of_handler(reply, made);
   const bool keeps_date = made != nullptr && made->dated && reply.own_body.empty();
   for (Field& field : fields_of(head)) {
-    if (same_name(field.name, "Date") && !keeps_date) continue;  // the server of the program writes it
+    if (same_name(field.name, "Date") && !keeps_date) continue;  // written by the host program's server
     if (same_name(field.name, "Content-Length") && sent.body_is_yours) continue;
     sent.fields.push_back(std::move(field));
   }

@@ -1,4 +1,4 @@
-// A handler's response, read as strictly as that of a backend; and replies, as the program around the gate sends them.
+// A handler's response, parsed as strictly as a backend's, and replies in the form that the host program sends.
 #pragma once
 
 #include <expected>
@@ -13,20 +13,20 @@
 
 namespace once::gate {
 
-// Stays where it is: the head has views of its text.
+// It must not move, because the head has views of its text.
 struct PreparedResponse {
   std::string text;
   http::ResponseHead head;
   std::string body;
   BodyKept body_kept = BodyKept::yes;
-  std::optional<std::string> length;  // that the handler gave for a body that is not kept
+  std::optional<std::string> length;  // given by the handler for a body that is not kept
   bool dated = false;
 };
 
-// The error is for people: what is wrong with it.
+// The error describes what is wrong with the response.
 std::expected<std::unique_ptr<PreparedResponse>, std::string> prepare(const Response& response);
 
-// `made`: the response that the reply is to, if there is one.
+// `made` is the handler's response, if there is one.
 Reply sendable(const gateway::Reply& reply, const PreparedResponse* made);
 
 // "Name: value\r\n" each.

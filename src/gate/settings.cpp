@@ -31,7 +31,7 @@ Loaded load_settings(const Options& options, const Environ& environ) {
   return parse_all(options.config_text, "", overrides, environ, included);
 }
 
-// Routes may name upstreams, and the first one is that of all others. Nobody connects to them here.
+// Routes may name upstreams; the first one is the default. A gate connects to none.
 void name_upstreams(Config& config) {
   for (Upstream& upstream : config.upstreams) {
     upstream = {.name = upstream.name, .servers = {}, .base_path = upstream.base_path, .where = upstream.where};
@@ -47,7 +47,7 @@ void name_upstreams(Config& config) {
   }
 }
 
-// As the gateway's file may have them, and as nothing here needs them to be right.
+// Resets the settings of sockets: the file may be the gateway's, and a gate does not need them to be valid.
 void leave_out_sockets(Config& config) {
   const Config usual;
   config.listen = usual.listen;
@@ -66,7 +66,7 @@ void leave_out_sockets(Config& config) {
   config.timeouts = usual.timeouts;
   config.pool = usual.pool;
   config.upgrades = usual.upgrades;
-  // The body of a request is in the caller's memory.
+  // Request bodies are in the caller's memory.
   config.limits.spool_directory.clear();
   config.defaults.max_large_request = 0;
   for (Route& route : config.routes) route.policy.max_large_request = 0;
@@ -77,7 +77,7 @@ bool has_life(const Policy& policy) {
   return std::ranges::find(policy.scope, ScopePart::life) != policy.scope.end();
 }
 
-// What needs a backend that the gate could ask, or requests without a key, which it does not see to their end.
+// Refuses features that need a real backend, or that see unkeyed requests to their end.
 ConfigErrors only_in_gateway(const Config& config) {
   ConfigErrors errors;
   for (const Route& route : config.routes) {

@@ -1,5 +1,5 @@
-// The configuration of a gate: the gateway's file, without what is about sockets, and without what only a gateway can
-// do.
+// The configuration of a gate: the gateway's file without the settings of sockets, and without features that only a
+// gateway has.
 #pragma once
 
 #include <expected>
@@ -14,11 +14,11 @@
 namespace once::gate {
 
 struct GateSettings {
-  Config config;                      // finished
+  Config config;                      // prepared and checked
   std::vector<std::string> warnings;  // for the log
 };
 
-// Every mistake, one a line.
+// The error lists all mistakes, one per line.
 std::expected<GateSettings, std::string> read_settings(const Options& options, const Environ& environ);
 
 }  // namespace once::gate

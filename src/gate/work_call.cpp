@@ -42,7 +42,7 @@ Task<void> WorkCall::run() {
     claimed_.tell(std::move(outcome));
     co_return;
   }
-  op_->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
+  op_->terms.owner = Owner::outside;  // its holder may drop it while the process lives
   const ClaimResult claimed = co_await claim_or_wait();
   const bool is_ours = op_->status == OpStatus::done && op_->verdict == Verdict::execute;
   if (!is_ours) {
@@ -109,8 +109,8 @@ Task<void> WorkCall::serve_holder(const ClaimResult& claimed) {
     orders_.pop_front();
     dropped = order.kind == WorkOrder::Kind::drop;
     if (dropped) continue;
-    const bool over = co_await carry_out(order);
-    ended = ended || over;
+    const ClaimState state = co_await carry_out(order);
+    ended = ended || state == ClaimState::ended;
     if (ended && kept_) {
       kept_ = false;
       loss_.stop();
@@ -127,22 +127,22 @@ Task<void> WorkCall::serve_holder(const ClaimResult& claimed) {
 
 void WorkCall::take(WorkOrder order) {
   orders_.push_back(std::move(order));
-  ordered_.arrived();
+  ordered_.signal();
 }
 
-Task<bool> WorkCall::carry_out(WorkOrder& order) {
+Task<WorkCall::ClaimState> WorkCall::carry_out(WorkOrder& order) {
   WorkOutcome outcome = facts();
-  bool over = false;
+  auto state = ClaimState::held;
   switch (order.kind) {
-    case WorkOrder::Kind::complete: over = co_await complete(order, outcome); break;
-    case WorkOrder::Kind::fail: over = co_await fail(outcome); break;
-    case WorkOrder::Kind::release: over = co_await release(outcome); break;
-    case WorkOrder::Kind::recorded: over = co_await look_up(outcome); break;
+    case WorkOrder::Kind::complete: state = co_await complete(order, outcome); break;
+    case WorkOrder::Kind::fail: state = co_await fail(outcome); break;
+    case WorkOrder::Kind::release: state = co_await release(outcome); break;
+    case WorkOrder::Kind::recorded: state = co_await look_up(outcome); break;
     case WorkOrder::Kind::drop: break;
   }
   engine_.count_work(outcome);
   order.then.tell(std::move(outcome));
-  co_return over;
+  co_return state;
 }
 
 Op WorkCall::op_of(Verb verb) const {
@@ -161,12 +161,12 @@ WorkOutcome WorkCall::facts() const {
   return outcome;
 }
 
-// Renewals go on meanwhile: the store may be away for longer than the lease lasts.
+// Renewals continue meanwhile: the store may be down for longer than the lease.
 Task<void> WorkCall::finish(Op& op) {
   co_await engine_.claimant().end(op, request_.lease);
 }
 
-Task<bool> WorkCall::complete(WorkOrder& order, WorkOutcome& outcome) {
+Task<WorkCall::ClaimState> WorkCall::complete(WorkOrder& order, WorkOutcome& outcome) {
   Op op = op_of(Verb::finish);
   op.final_state = State::succeeded;
   std::optional<std::string> stored = order.value;
@@ -180,20 +180,20 @@ Task<bool> WorkCall::complete(WorkOrder& order, WorkOutcome& outcome) {
   if (op.status != OpStatus::done) {
     outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::not_recorded;
     outcome.detail = std::move(op.error);
-    co_return op.status == OpStatus::lost;
+    co_return op.status == OpStatus::lost ? ClaimState::ended : ClaimState::held;
   }
   outcome.status = guard::Status::succeeded;
   outcome.value = std::move(order.value);
   if (another_outcome_stands(op)) {
     guard::tell_recorded(*op.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
   }
-  co_return true;
+  co_return ClaimState::ended;
 }
 
-Task<bool> WorkCall::fail(WorkOutcome& outcome) {
+Task<WorkCall::ClaimState> WorkCall::fail(WorkOutcome& outcome) {
   if (over_ == Over::failed) {
     outcome.reason = Reason::work_failed;
-    co_return true;
+    co_return ClaimState::ended;
   }
   Op op = op_of(Verb::finish);
   op.final_state = State::failed;
@@ -207,43 +207,43 @@ Task<bool> WorkCall::fail(WorkOutcome& outcome) {
     case OpStatus::lost: outcome.reason = Reason::lost; break;
     case OpStatus::failed: outcome.reason = Reason::not_recorded; break;
   }
-  co_return op.status != OpStatus::failed;
+  co_return op.status != OpStatus::failed ? ClaimState::ended : ClaimState::held;
 }
 
-Task<bool> WorkCall::release(WorkOutcome& outcome) {
-  if (over_ == Over::released) co_return true;  // by now it may be somebody else's
+Task<WorkCall::ClaimState> WorkCall::release(WorkOutcome& outcome) {
+  if (over_ == Over::released) co_return ClaimState::ended;  // another owner may have it by now
   Op op = op_of(Verb::release);
   co_await engine_.claimant().release(op);
   if (op.status == OpStatus::failed) {
     guard::tell_store_failed(op, outcome);
-    co_return false;
+    co_return ClaimState::held;
   }
   if (op.status == OpStatus::done) over_ = Over::released;
   outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::none;
-  co_return true;
+  co_return ClaimState::ended;
 }
 
-Task<bool> WorkCall::look_up(WorkOutcome& outcome) {
+Task<WorkCall::ClaimState> WorkCall::look_up(WorkOutcome& outcome) {
   Op seen = op_of(Verb::lookup);
   co_await engine_.claimant().ask(seen);
   switch (standing_of(seen, op_->nonce)) {
-    case Standing::unseen: guard::tell_store_failed(seen, outcome); co_return false;
+    case Standing::unseen: guard::tell_store_failed(seen, outcome); co_return ClaimState::held;
     case Standing::nothing:
     case Standing::expired:
     case Standing::released:
-    case Standing::taken_over: outcome.reason = Reason::lost; co_return false;
-    case Standing::failed: outcome.reason = Reason::work_failed; co_return false;
+    case Standing::taken_over: outcome.reason = Reason::lost; co_return ClaimState::held;
+    case Standing::failed: outcome.reason = Reason::work_failed; co_return ClaimState::held;
     case Standing::succeeded:
       guard::tell_recorded(*seen.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
-      co_return true;
+      co_return ClaimState::ended;
     case Standing::started:
     case Standing::unknown:
       outcome.status = guard::Status::in_progress;
       outcome.reason = Reason::at_work;
       outcome.retry_after = guard::retry_after(seen.record->lease_until, seen.now);
-      co_return false;
+      co_return ClaimState::held;
   }
-  co_return false;
+  co_return ClaimState::held;
 }
 
 LookCall::LookCall(Engine& engine, guard::Request request, std::uint64_t tag, Completion<WorkResult> then)

@@ -1,5 +1,5 @@
-// Work that is not a request: claimed by tenant, scope and key or inputs, with the ids and rules of once::Guard and of
-// the claims API, but without a thread that waits. It ends as its holder says.
+// Work that is not a request: claimed by tenant, scope and key or inputs, with the ids and rules of once::Guard and the
+// claims API, but without a waiting thread. Its holder ends it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "base/task.hpp"
 #include "gate/call.hpp"
-#include "gate/driven.hpp"
+#include "gate/running_task.hpp"
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
 #include "store/claimant.hpp"
@@ -26,31 +26,32 @@ class WorkCall final : public Call {
   WorkCall(Engine& engine, guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then);
 
   Task<void> run() override;
-  // From the holder of the claim. The last one is a drop.
+  // An order of the claim's holder. The last one is a drop.
   void take(WorkOrder order);
 
  private:
-  // How its holder has ended it: an end that is repeated is done, whoever has claimed the work since.
+  // How the holder ended it: a repeated end is done, even if another owner has claimed the work since.
   enum class Over : std::uint8_t { no, failed, released };
 
   Task<ClaimResult> claim_or_wait();
   void hand_out(const ClaimResult& claimed);
   Task<void> give_back();
   Task<void> serve_holder(const ClaimResult& claimed);
-  // True: the claim has ended.
-  Task<bool> carry_out(WorkOrder& order);
-  Task<bool> complete(WorkOrder& order, WorkOutcome& outcome);
-  Task<bool> fail(WorkOutcome& outcome);
-  Task<bool> release(WorkOutcome& outcome);
-  Task<bool> look_up(WorkOutcome& outcome);
-  // Records it, for as long as the lease may last.
+  // The state of the claim after an order.
+  enum class ClaimState : std::uint8_t { held, ended };
+  Task<ClaimState> carry_out(WorkOrder& order);
+  Task<ClaimState> complete(WorkOrder& order, WorkOutcome& outcome);
+  Task<ClaimState> fail(WorkOutcome& outcome);
+  Task<ClaimState> release(WorkOutcome& outcome);
+  Task<ClaimState> look_up(WorkOutcome& outcome);
+  // Records the end; retries for the length of a lease.
   Task<void> finish(Op& op);
   Op op_of(Verb verb) const;
   WorkOutcome facts() const;
 
   Engine& engine_;
   const guard::Request request_;
-  std::expected<Op, std::string> op_;  // the claim; or what is wrong with the request
+  std::expected<Op, std::string> op_;  // the claim, or the mistake in the request
   OwnerWait owner_;
   LeaseKeeper lease_;
   LossWatch loss_;
@@ -58,10 +59,10 @@ class WorkCall final : public Call {
   Over over_ = Over::no;
   Completion<ClaimResultOfWork> claimed_;
   std::deque<WorkOrder> orders_;
-  Arrival ordered_;
+  Event ordered_;
 };
 
-// How it stands, without claiming it.
+// Looks up work without claiming it.
 class LookCall final : public Call {
  public:
   LookCall(Engine& engine, guard::Request request, std::uint64_t tag, Completion<WorkResult> then);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t shown_bytes = 8;
 
-// The first of the id, in hex.
+// The first bytes of the operation id, in hex.
 std::string_view short_id(const std::optional<OperationId>& id, std::array<char, 2 * shown_bytes>& room) {
   constexpr std::string_view digits = "0123456789abcdef";
   if (!id) return {};
@@ -23,7 +23,7 @@ std::string_view short_id(const std::optional<OperationId>& id, std::array<char,
   return {room.data(), room.size()};
 }
 
-// Microseconds are enough, and shorter.
+// Microsecond precision is enough, and shorter.
 double milliseconds_of(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(std::chrono::floor<std::chrono::microseconds>(time)).count();
 }

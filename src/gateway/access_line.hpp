@@ -1,4 +1,4 @@
-// The line of one request in the access log.
+// One request's line in the access log.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ struct AccessLine {
   std::string_view client;  // its address
   std::string_view method;
   std::string_view path;   // without the query
-  std::string_view route;  // its pattern; empty: none
+  std::string_view route;  // the pattern of its route; empty: no route
   int status;
   Ending ending;
   std::uint64_t bytes;  // sent to the client
@@ -27,9 +27,9 @@ struct AccessLine {
   std::chrono::nanoseconds spent;
   UpstreamUse upstream;
   std::optional<OperationId> operation;  // of a request with a key
-  std::string_view trace;                // its id, if there is one
+  std::string_view trace;                // the trace id, if any
 
-  // Valid until the thread's next line.
+  // The line; valid until the thread's next line.
   std::string_view text(LogFormat format, Time now, std::string_view shadow) const;
 };
 

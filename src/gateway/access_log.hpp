@@ -1,5 +1,5 @@
-// The access log of one worker: lines gather here and are handed over together, so that a line costs neither a system
-// call nor a lock.
+// The access log of one worker. Lines are buffered and handed over together, so that a line costs neither a system call
+// nor a lock.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class AccessLog {
   AccessLog& operator=(const AccessLog&) = delete;
 
   void write(const AccessLine& line, std::string_view shadow);
-  // Hands over what there is.
+  // Hands over the buffered lines.
   void flush();
 
  private:

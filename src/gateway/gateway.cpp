@@ -13,7 +13,7 @@ namespace once::gateway {
 
 namespace {
 
-// At least one for each worker, or none at all.
+// Opens at least one listener per worker, or none at all.
 Result<std::vector<int>> open_listeners(const std::string& address, const std::vector<int>& inherited,
                                         unsigned threads) {
   if (!inherited.empty()) return http::share_listeners(inherited, threads);
@@ -28,7 +28,7 @@ std::string address_of(const std::vector<int>& listeners) {
 }
 
 void share_out(const std::vector<int>& listeners, Over over, std::vector<std::vector<Listening>>& workers) {
-  // There may be more sockets than workers; the kernel spreads connections over all of them.
+  // There may be more sockets than workers, because the kernel spreads connections over all of them.
   for (std::size_t i = 0; i < listeners.size(); ++i) {
     workers[i % workers.size()].push_back({.fd = listeners[i], .over = over});
   }
@@ -53,7 +53,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .connections = 0,
               .spool = &spool_,
               .offload = &body_threads_} {
-  settings_.secret = {};  // the ids keep what they need of it
+  settings_.secret = {};  // the ids keep what they need of the secret
   shared_.quotas->anonymous = ids_.tenant({});
   give_back_evicted(ports.store.store(), shared_.quotas, ports.clock);
 }
@@ -122,7 +122,7 @@ std::shared_ptr<const Generation> Gateway::generation() const {
 }
 
 void Gateway::reap() {
-  // Only the list has it: no worker can come back to it.
+  // The list holds the last reference, so no worker can start using it again.
   const Generation* newest = generations_.back().get();
   std::erase_if(generations_, [newest](const std::shared_ptr<Generation>& generation) {
     return generation.use_count() == 1 && generation.get() != newest;
@@ -160,7 +160,7 @@ Gateway::Ended Gateway::join() {
   threads_.clear();
   Ended ended = Ended::clean;
   for (const auto& worker : workers_) {
-    // What the store did not take is tried on by coroutines that nobody will resume any more.
+    // Ops that the store did not accept were being retried by coroutines that will not be resumed any more.
     const bool unsettled = std::as_const(*worker).metrics().unsettled.value() > 0;
     if (worker->cut_off() || unsettled) ended = Ended::cut_off;
   }

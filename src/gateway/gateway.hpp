@@ -1,4 +1,4 @@
-// The gateway as a whole: one worker a core, each with its own listener on the same address.
+// The gateway as a whole: one worker per core, each with its own listener on the same address.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@
 namespace once::gateway {
 
 struct GatewaySettings {
-  std::string listen;              // or off; serving.tls.listen likewise
-  std::vector<int> inherited;      // sockets that listen already, instead
+  std::string listen;              // an address or "off"; serving.tls.listen likewise
+  std::vector<int> inherited;      // listening sockets to use instead
   std::vector<int> inherited_tls;  // the same for TLS
   unsigned threads = 1;
   std::string_view secret;
@@ -40,7 +40,7 @@ struct GatewaySettings {
 
 struct GatewayPorts {
   Lanes& store;
-  Waiters& waiters;  // told of ends in other gateways, too, so it outlives the store
+  Waiters& waiters;  // notified of operations that end in other gateways too, so it outlives the store
   const Clock& clock;
   const Log& log;
   LineWriter& access;
@@ -55,69 +55,71 @@ class Gateway {
 
   // Resolves, listens and starts the threads.
   Result<void> start();
-  // Where it really listens, for addresses with port 0; empty: off.
+  // The actual listen address, also for port 0; empty: off.
   const std::string& address() const { return address_; }
   const std::string& tls_address() const { return tls_address_; }
-  // The sockets it listens on, until drain(): for a process that is to take over.
+  // The listening sockets, until drain(): for a process that takes over.
   const std::vector<int>& listening() const { return listening_; }
   const std::vector<int>& tls_listening() const { return tls_listening_; }
 
-  // From now on requests are served by these settings; those at work end by the ones they began with. An error changes
+  // Serves new requests with these settings; requests in progress keep the ones they began with. An error changes
   // nothing. One thread at a time.
   Result<void> reload(const ServingSettings& settings);
-  // Ends generations that no request needs any more; to be called now and then by the thread that reloads.
+  // Destroys generations that no request uses any more. Call it regularly from the thread that reloads.
   void reap();
 
-  // From any thread. Running requests get until the limit.
+  // Thread-safe. Requests in progress may take until the limit.
   void drain(const Drain& how);
 
-  // Takes no more connections in, which wait in the sockets, and closes those that idle for `idle_grace`; requests at
-  // work go on. Until resume() or drain().
+  // Accepts no more connections, which wait in the listening sockets, and closes those that are idle for `idle_grace`.
+  // Requests in progress continue. Until resume() or drain().
   void pause(const Drain& how);
   void resume();
-  // Returns when every worker has been in its loop since the call: what they had in hand before is done with.
+  // Returns when every worker has passed through its loop since the call: everything that was ready before has been
+  // handled.
   void wait_for_turns();
 
-  // Of the workers.
+  // The workers' loops.
   std::vector<http::Loop*> loops() const;
 
   enum class Ended : std::uint8_t { clean, cut_off };
-  // Waits for the end after drain(). cut_off: requests were still at work, or outcomes that the store did not take, and
-  // what they hold is left as it is.
+  // Waits for the end after drain(). cut_off: requests were still in progress, or outcomes were not accepted by the
+  // store; what they use is not freed.
   Ended join();
 
-  // While paused or draining: requests are at work, or may yet come, that need the store.
+  // While paused or draining: whether requests that are in progress, or may still begin, need the store.
   bool needs_store() const;
 
-  // How often connections have given back the memory that they held, since the start.
+  // How many times idle connections have released their memory since the start.
   std::uint64_t rested() const;
 
   std::vector<const Metrics*> metrics() const;
-  // What was counted of each route, by its label, over all workers.
+  // Counts per route label, summed over all workers.
   std::map<std::string, RouteTotals> routes() const;
-  // How long the keyed request has been at work that is at work the longest.
+  // The age of the oldest keyed request in progress.
   std::chrono::nanoseconds oldest_at_work() const;
-  // By which new requests are served. From any thread, after start().
+  // The generation that serves new requests. Thread-safe after start().
   std::shared_ptr<const Generation> generation() const;
   std::size_t body_bytes() const { return shared_.usage.body_bytes.load(std::memory_order_relaxed); }
   std::size_t body_bytes(HeldFor what) const {
     return shared_.usage.bytes_held_for[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
   }
-  // Bodies on disk.
+  // Request bodies on disk.
   const Spool& spool() const { return spool_; }
-  // Of limits.max_body_memory, for the service beside the gateway. False: there is no more, and that is counted.
+  // Reserves memory under limits.max_body_memory for the claims API and other services of the process. False: none is
+  // left; that is counted.
   bool take_memory(HeldFor what, std::size_t bytes);
   void give_back_memory(HeldFor what, std::size_t bytes) { shared_.usage.give_back(what, bytes); }
-  // What that service adds to what the workers count. Of its thread.
+  // Metrics of those services, added to the workers'. Only for their thread.
   Metrics& beside() { return beside_; }
-  // Of all connections, also those of services beside the gateway that tell it.
+  // Of all connections, also those of services that report to it.
   http::FaultLog& faults() const { return faults_; }
   std::size_t callers() const { return shared_.quotas->callers.size(); }
   LiveStreams::Counts live_streams() const { return shared_.streams.counts(); }
-  // From any thread, as are the next two.
+  // Thread-safe, like the next two.
   std::vector<StreamInfo> streams() const { return shared_.streams.snapshot(); }
   std::optional<StreamInfo> stream(const OperationId& id);
-  // An operator has ended it in the store: its readers here are cut off at once.
+  // An operator has stopped the stream in the store: disconnects its readers here at once.
   void stop_stream(const OperationId& id) { shared_.streams.stop(id); }
   std::uint64_t access_lines_left_out() const { return shared_.access.left_out(); }
 
@@ -140,7 +142,8 @@ class Gateway {
   std::vector<int> tls_listening_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::jthread> threads_;
-  // Last: they wake the workers. A disk that hangs holds up the spool alone.
+  // Declared last, because they wake the workers. The spool has threads of its own, so a hanging disk delays only the
+  // spool.
   OffloadThreads body_threads_;
   OffloadThreads spool_threads_;
 };

@@ -13,7 +13,7 @@ Result<std::shared_ptr<Generation>> Generation::make(const ServingSettings& sett
     return std::unexpected(Error{
         .source = error.source, .retryable = error.retryable, .detail = fmt::format("{}: {}", setting, error.detail)});
   };
-  http::Warnings warnings;  // were given when the configuration was checked
+  http::Warnings warnings;  // the warnings were logged when the configuration was checked
   http::TlsServerContext::Ptr tls;
   if (settings.tls.listen != "off") {
     auto made = http::TlsServerContext::make(settings.tls, warnings);

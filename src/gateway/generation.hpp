@@ -1,5 +1,5 @@
-// One reading of the configuration. A reload makes the next generation; a request is served to its end by the one it
-// began with.
+// A generation is one version of the configuration. A reload makes the next one; a request is served to its end by the
+// one it began with.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@
 
 namespace once::gateway {
 
-// What every worker shares of it. Destroyed by the gateway's own thread, never by a worker's.
+// The part of a generation that all workers share. Destroyed by the gateway's own thread, never by a worker's.
 class Generation {
  public:
-  // Resolves the names of backends and reads certificates, which blocks, and begins to watch the backends.
+  // Resolves backend names and reads certificates, which blocks, and starts to watch the backends.
   static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings, const Log& log,
                                                   http::FaultListener& faults);
 
@@ -33,11 +33,11 @@ class Generation {
   const ServingSettings settings;
   const Routes routes;
   const std::unique_ptr<Upstreams> upstreams;
-  http::TlsServerContext::Ptr tls;  // null: no TLS from clients
+  http::TlsServerContext::Ptr tls;  // null: no TLS for clients
 };
 
-// A generation as one worker serves it, with connections of its own to the backends. Lives while the worker takes
-// requests into it and until the last of them has ended.
+// One worker's part of a generation, with its own connections to the backends. Lives while the worker accepts requests
+// into it and until the last of them has ended.
 class ServedGeneration {
  public:
   ServedGeneration(std::shared_ptr<Generation> generation, WorkerShare share, const UpstreamGroup::Ports& ports,
@@ -49,7 +49,7 @@ class ServedGeneration {
   const Routes& routes() const { return generation_->routes; }
   const http::TlsServerContext& tls() const { return *generation_->tls; }
   HttpBackend& backend(std::size_t upstream) { return *backends_[upstream]; }
-  // What is counted of the route that was found; it outlives this.
+  // The counters of a route; they outlive this.
   RouteMetrics& counts(const RoutedPolicy& routed) const { return *counts_[routed.index]; }
   RouteMetrics& counts_of_none() const { return *counts_.back(); }
   TokenCache* tokens() { return tokens_ ? &*tokens_ : nullptr; }  // null: no route reads tokens
@@ -60,12 +60,12 @@ class ServedGeneration {
   std::shared_ptr<Generation> generation_;
   std::vector<std::unique_ptr<UpstreamGroup>> groups_;
   std::vector<std::unique_ptr<HttpBackend>> backends_;
-  std::vector<RouteMetrics*> counts_;  // by route, and of those that have none
+  std::vector<RouteMetrics*> counts_;  // by route; the last is for requests without one
   std::optional<TokenCache> tokens_;
-  std::size_t uses_ = 0;  // counted by one thread
+  std::size_t uses_ = 0;  // used by one thread only
 };
 
-// Somebody who needs it to stay.
+// Keeps a generation alive.
 class GenerationUse {
  public:
   GenerationUse() = default;

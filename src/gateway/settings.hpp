@@ -1,4 +1,4 @@
-// What the gateway needs to be told, as plain data: upstreams, routes, limits, time limits. config/ fills it in.
+// The gateway's settings as plain data: upstreams, routes, limits, timeouts. config/ fills them in.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace once::gateway {
 
-// Where in the file something was said. Line 0: not from a file.
+// A position in a configuration file. Line 0: not from a file.
 struct Where {
   std::string file;
   int line = 0;
@@ -34,39 +34,39 @@ struct UpstreamServer {
   Scheme scheme = Scheme::http;
   std::string host;  // IPv6 without brackets; empty for a Unix socket
   std::uint16_t port = 80;
-  std::string socket;  // the path of a Unix socket; empty: host and port count
+  std::string socket;  // the path of a Unix socket; empty: use host and port
 
   bool operator==(const UpstreamServer&) const = default;
 };
 
-// Which of the servers that are up gets the next request.
+// How the next server is chosen among those that are up.
 enum class Balance : std::uint8_t { round_robin, least_connections };
 
-// What backends are told of where a request came from.
+// The fields that tell a backend the origin of a request.
 enum class ForwardedFields : std::uint8_t { x_forwarded, forwarded, both, off };
 
 // When a server counts as down, and as up again. Users set path and interval.
 struct HealthSettings {
-  std::string path;  // empty: nobody asks, only what happens to requests counts
+  std::string path;  // empty: no checks, only failed connects count
   Duration interval = std::chrono::seconds(5);
   Duration timeout = std::chrono::seconds(2);
-  std::size_t failures = 3;  // in a row, of checks and of connects alike
+  std::size_t failures = 3;  // consecutive failures, of checks and of connects alike
   std::size_t successes = 2;
 };
 
 // When a server that can be reached, but does not serve well, gets no new requests for a while. Users set failures.
 struct EjectSettings {
-  std::size_t failures = 0;                  // in a row: 5xx, timeouts, lost connections; 0: never
-  Duration time = std::chrono::seconds(10);  // the first time; twice as long each time in a row
+  std::size_t failures = 0;                  // consecutive 5xx, timeouts and lost connections; 0: never
+  Duration time = std::chrono::seconds(10);  // of the first ejection; doubled for each consecutive one
   Duration max_time = std::chrono::minutes(5);
 };
 
-// When a GET, HEAD or OPTIONS without a key and without a body is sent to a second server, if nothing of an answer has
-// gone to the client.
+// When a GET, HEAD or OPTIONS without a key and a body is resent to a second server, if the client has seen nothing of
+// a response.
 enum class RetrySafe : std::uint8_t {
   off,
-  lost,         // the connection was lost before the first byte of an answer
-  unavailable,  // or the first server answered 502, 503 or 504
+  lost,         // the connection was lost before the first byte of a response
+  unavailable,  // also if the first server answered 502, 503 or 504
 };
 
 // A backend: one server or several that do the same.
@@ -76,7 +76,7 @@ struct Upstream {
 
   std::string name;
   std::vector<UpstreamServer> servers;
-  std::string base_path;  // put before the request's path; "" or "/base", never with a trailing slash
+  std::string base_path;  // prepended to the request's path; "" or "/base", never with a trailing slash
   Balance balance = Balance::round_robin;
   std::size_t max_connections = 0;  // to each server, in the whole process; 0: any number
   std::size_t queue = 100;          // requests that may wait for one, in the whole process
@@ -87,11 +87,11 @@ struct Upstream {
   Duration resolve_every = std::chrono::seconds(30);  // how often its name is looked up
   std::string host = std::string(keep_host);          // which Host it gets: keep_host, own_host, or this one
   ForwardedFields forwarded = ForwardedFields::x_forwarded;
-  bool via = true;  // requests say that they came through Once
+  bool via = true;  // add a Via field to requests
   Where where;
 };
 
-// Whether anything must be known of TLS to reach them.
+// Whether any upstream needs TLS.
 inline bool has_https(const std::vector<Upstream>& upstreams) {
   return std::ranges::any_of(upstreams, [](const Upstream& upstream) {
     return std::ranges::find(upstream.servers, UpstreamServer::Scheme::https, &UpstreamServer::scheme) !=
@@ -101,15 +101,15 @@ inline bool has_https(const std::vector<Upstream>& upstreams) {
 
 struct Route {
   std::string path = "/**";          // literal segments, * or {name} for one, ** at the end for any rest
-  std::vector<std::string> hosts;    // names, or *.NAME for those below one; empty: any
-  std::optional<MethodSet> methods;  // which methods this route matches; absent: all
-  std::string upstream;              // a name in Config::upstreams; prepare() fills in the first
-  std::string strip_prefix;          // taken off the path before it goes to the backend; "" or "/api"
+  std::vector<std::string> hosts;    // names, or *.NAME for subdomains; empty: any
+  std::optional<MethodSet> methods;  // the methods that this route matches; absent: all
+  std::string upstream;              // a name in Config::upstreams; prepare() fills in the first by default
+  std::string strip_prefix;          // removed from the path before it goes to the backend; "" or "/api"
   Policy policy;
   Where where;
 };
 
-// Of one caller, or one address, at this gateway. 0: no limit.
+// Limits of one caller, or one address, at this gateway. 0: unlimited.
 struct CallerLimits {
   std::size_t in_flight = 0;       // requests with a key at work at one time
   std::size_t new_keys = 0;        // a second
@@ -121,55 +121,55 @@ struct CallerLimits {
 };
 
 struct Limits {
-  std::size_t max_connections = 10'000;                   // from clients, in the whole process
-  std::size_t max_connections_per_address = 0;            // 0: no limit
-  std::size_t max_in_flight = 20'000;                     // requests with a key at work, in the whole process
-  std::size_t max_body_memory = std::size_t{256} << 20U;  // their bodies, in the whole process
-  std::size_t max_spool = std::size_t{4} << 30U;          // on disk, larger bodies, in the whole process
-  std::string spool_directory;                            // where those are
-  std::size_t min_rate = 100;  // bytes a second, of a client that sends or takes a message; 0: no limit
+  std::size_t max_connections = 10'000;                   // client connections of the whole process
+  std::size_t max_connections_per_address = 0;            // 0: unlimited
+  std::size_t max_in_flight = 20'000;                     // keyed requests in progress in the whole process
+  std::size_t max_body_memory = std::size_t{256} << 20U;  // bodies in memory, in the whole process
+  std::size_t max_spool = std::size_t{4} << 30U;          // larger bodies on disk, in the whole process
+  std::string spool_directory;                            // the directory of those
+  std::size_t min_rate = 100;  // least bytes a second for a client to send or read a message; 0: no limit
   std::size_t max_header_bytes = std::size_t{32} << 10U;
   std::size_t max_header_count = 100;                 // no setting
   std::size_t max_uri_bytes = std::size_t{8} << 10U;  // by max_header_bytes
   CallerLimits caller;
-  CallerLimits address;  // of all callers from there together that are not proven; new keys and stored bytes only
+  CallerLimits address;  // for all unproven callers of one address together; only new keys and stored bytes
 };
 
-// Of connections from clients; those of backends are in Policy::timeouts.
+// Timeouts of client connections; those of backends are in Policy::timeouts.
 struct ClientTimeouts {
-  Duration header = std::chrono::seconds(10);     // from the first byte of a request to the end of its header
-  Duration body_idle = std::chrono::seconds(30);  // silence while a request body or a response is on its way
+  Duration header = std::chrono::seconds(10);     // from the first byte of a request to the end of its head
+  Duration body_idle = std::chrono::seconds(30);  // silence during a request body or a response
   Duration idle = std::chrono::seconds(75);       // between requests
-  // After SIGTERM: how long running requests may take to end. Longer than connecting, responding and recording.
+  // After SIGTERM: how long requests in progress may take. Longer than connecting, responding and recording together.
   Duration drain = std::chrono::seconds(70);
-  // Before that: how long /readyz says 503 while everything is served as before.
+  // Before that: how long /readyz returns 503 while everything is still served.
   Duration drain_delay{};
   // After SIGUSR2: how long each step of the handover may take. By `drain`.
   Duration handover = std::chrono::seconds(30);
 };
 
-// Connections kept open to backends.
+// Idle connections kept open to backends.
 struct PoolSettings {
   Duration idle_max = std::chrono::seconds(4);        // shorter than what servers commonly allow (5 s and more)
   Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no older one; by idle_max
 };
 
-// Where tokens are, and what checks them.
+// Where requests carry tokens, and how they are verified.
 struct TokenSettings {
-  std::string header = "Authorization";         // there behind the scheme Bearer, in any other the token alone
-  std::shared_ptr<const JwtVerifier> verifier;  // null: no route reads tokens
+  std::string header = "Authorization";         // in Authorization after the scheme Bearer, in any other header alone
+  std::shared_ptr<const JwtVerifier> verifier;  // null: no route uses tokens
 };
 
-// Where load balancers that only pass bytes on say whose connection it is, before anything else.
+// Listeners behind TCP load balancers, which send the client's address in a PROXY protocol header first.
 struct ProxyProtocolSettings {
   bool plain = false;     // on connections to `listen`
   bool tls = false;       // on connections to `tls.listen`
-  http::AddressSet from;  // whose word counts; connections of others are refused there
+  http::AddressSet from;  // trusted peers; other connections are refused on those listeners
 };
 
 // What a reload can change: everything that says how requests are served, and nothing of where and with which store.
 struct ServingSettings {
-  std::vector<Upstream> upstreams;  // the first is the default one
+  std::vector<Upstream> upstreams;  // the first is the default
   std::vector<Route> routes;
   Limits limits;
   ClientTimeouts timeouts;
@@ -178,10 +178,10 @@ struct ServingSettings {
   bool access_log = false;
   http::AddressSet trusted_proxies;  // whose X-Forwarded-For is believed
   ProxyProtocolSettings proxy_protocol;
-  HostNames hosts;                       // which of them are the same
-  std::vector<std::string> upgrades;     // protocols that a client may switch to
-  http::TlsServerSettings tls;           // where it listens stays as it was
-  http::TlsClientSettings upstream_tls;  // of upstreams with https
+  HostNames hosts;                       // which hosts are the same
+  std::vector<std::string> upgrades;     // protocols that a client may upgrade to
+  http::TlsServerSettings tls;           // a reload does not change the address
+  http::TlsClientSettings upstream_tls;  // for upstreams with https
 };
 
 }  // namespace once::gateway

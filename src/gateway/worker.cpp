@@ -15,22 +15,22 @@ namespace {
 
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration accept_wait = std::chrono::hours(1);
-// Between two looks of a listener that accepts nothing for now.
+// How often a listener that currently accepts nothing checks again.
 constexpr Duration pause_look = std::chrono::milliseconds(10);
 constexpr Duration refuse_limit = std::chrono::seconds(1);
-// Between two looks, while a drain waits for claims that are ended in the background.
+// How often a drain checks for claims that are still ended in the background.
 constexpr Duration settle_pause = std::chrono::milliseconds(10);
 
-// Of refused connections: while there are more, they are closed at once. Each holds a descriptor, so with a low
-// max_connections there are fewer of them.
+// Limits on refused connections that linger; beyond them they are closed at once. Each holds a descriptor, so a low
+// max_connections allows fewer.
 constexpr std::size_t most_lingering = 256;
 constexpr std::size_t least_lingering = 8;
 constexpr std::size_t served_for_one_lingering = 8;
 constexpr std::size_t refused_linger_bytes = std::size_t{64} << 10U;
 
-// To make room: a connection that waits for its client for less than this is as good as any other.
+// A connection whose client is less late than this is not displaced.
 constexpr Duration least_debt = std::chrono::seconds(1);
-// And how many connections are looked at for one that goes.
+// How many connections are compared to find one to displace.
 constexpr std::size_t most_looked_at = 64;
 
 Problem too_many(std::string_view why) {
@@ -232,8 +232,8 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
   spawn(serve(*this, accepted, over, std::move(share)));
 }
 
-// A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it,
-// and does not count from now on.
+// A flood of idle connections must not keep out active clients: closes one of them from the loop, and stops counting it
+// now.
 bool Worker::make_room(const AddressTable::Share& newcomer) {
   if (resting_.next == &resting_) return displace_slow(newcomer.count(), Scarce::connections);
   return close_longest_resting();
@@ -254,9 +254,9 @@ bool Worker::hang_up_longest_half_closed() {
   return true;
 }
 
-// A client that takes or sends just enough not to be cut off holds a connection, memory or disk space for hours. One of
-// an address that has many goes before one of an address that has few, and never for a newcomer whose address has more.
-// Each look goes on where the last one ended.
+// A client can be just fast enough to avoid timeouts and hold a connection, memory or disk space for hours. Displaces
+// one, preferring addresses with many connections, and never for a newcomer whose address has more. Each search starts
+// where the last one ended.
 bool Worker::displace_slow(std::size_t neighbours, Scarce what) {
   ServedConnection* slowest = nullptr;
   std::pair<std::size_t, std::chrono::nanoseconds> worst{neighbours, least_debt};
@@ -281,7 +281,8 @@ bool Worker::displace_slow(std::size_t neighbours, Scarce what) {
   return true;
 }
 
-// One that is not served: told so, not left hanging. With TLS the word would cost more than the service.
+// Answers a connection that is refused instead of just closing it. Over TLS it is closed, because a handshake would
+// cost more than serving it.
 Task<void> Worker::refuse(int fd, Over over, Problem answer) {
   metrics_.connections_refused.add();
   http::Socket socket(loop_, fd);
@@ -292,7 +293,7 @@ Task<void> Worker::refuse(int fd, Over over, Problem answer) {
   reply.head.append("Date: ").append(date()).append("\r\nConnection: close\r\n\r\n");
   hold();
   const http::IoResult sent = co_await socket.write_all(reply.head, reply.body, refuse_limit);
-  // A request that is on its way would reset the connection, and the reply with it.
+  // Closing at once could reset the connection while the client sends, and destroy the reply: linger.
   const std::size_t share = share_.of(generation_->settings().limits.max_connections) / served_for_one_lingering;
   if (sent.status == http::Io::ok && lingering_ < std::clamp(share, least_lingering, most_lingering)) {
     ++lingering_;
@@ -310,7 +311,7 @@ Task<void> Worker::refuse(int fd, Over over, Problem answer) {
   let_go();
 }
 
-// New connections wait in the listener meanwhile; an idle one is closed to make room.
+// New connections wait in the listening socket meanwhile; an idle connection is closed to free a descriptor.
 Task<void> Worker::wait_for_descriptors(int error) {
   loop_.report_out_of_descriptors(http::DescriptorUse::client, http::error_text(error));
   const bool made = hang_up_longest_half_closed();
@@ -339,7 +340,7 @@ Task<void> Worker::accept_all(http::Socket& listener, Over over) {
       co_await sleep_for(loop_, accept_pause);
     }
   }
-  // Those that were let in by the kernel before we stopped are served, too.
+  // Serve connections that the kernel accepted before we stopped listening.
   if (!successor_) {
     for (auto accepted = listener.accept(); accepted.fd >= 0; accepted = listener.accept()) take(accepted, over);
   }

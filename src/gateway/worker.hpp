@@ -1,5 +1,5 @@
-// One thread of the gateway: its loop, its connections to every backend, its counters. Workers share nothing that is
-// written but the store, the lists of waiters and executions, and the logs.
+// One thread of the gateway: its loop, its connections to every backend, its counters. Workers share no mutable state
+// except the store, the lists of waiters and executions, and the logs.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 #include "gateway/limits/address_limit.hpp"
 #include "gateway/limits/key_quota.hpp"
 #include "gateway/limits/reader_memory.hpp"
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/spool/spool.hpp"
@@ -35,14 +35,15 @@
 namespace once::gateway {
 
 struct Drain {
-  Duration limit{};         // for requests at work
-  Duration idle_grace{};    // for connections that idle: one more request, answered as the last, may come until then
-  Duration unread_grace{};  // for requests with a key that are still coming in: refused then, nothing was executed
-  // Somebody else listens on the same sockets: what waits there is left to them.
+  Duration limit{};       // for requests in progress
+  Duration idle_grace{};  // how long idle connections stay open for one last request
+  // how long keyed requests may still be received; then they are refused, nothing was executed
+  Duration unread_grace{};
+  // Another process listens on the same sockets: leave connections that wait there to it.
   bool successor = false;
 };
 
-// What all workers share; made before them, outlives them.
+// What all workers share. Created before them, destroyed after them.
 struct GatewayShared {
   const OperationIds& ids;
   Lanes& store;
@@ -54,58 +55,58 @@ struct GatewayShared {
   std::string errors_base;
   std::string via = "once";  // the name of this process in Via
   http::Net& net = http::kernel_net();
-  Random* random = nullptr;  // where all workers run on one thread; null: each has the system's
+  Random* random = nullptr;  // for workers that all run on one thread; null: the system's
   std::atomic<std::size_t> connections = 0;
-  std::atomic<std::size_t> half_closed = 0;  // and do not count as connections; see Worker::client_left()
+  std::atomic<std::size_t> half_closed = 0;  // not counted as connections; see Worker::client_left()
   Usage usage{};
   Executions executions{};
-  std::shared_ptr<QuotaTables> quotas = std::make_shared<QuotaTables>();  // the store knows them
+  std::shared_ptr<QuotaTables> quotas = std::make_shared<QuotaTables>();  // shared with the store's eviction callback
   AddressTable addresses{};
   ReaderMemory readers{usage};
-  ToldOutcomes told{usage};
+  SharedOutcomes outcomes{usage};
   LiveStreams streams{usage};
   Spool* spool = nullptr;      // for bodies too large for memory; null: those are refused
-  Offload* offload = nullptr;  // for what takes long on large bodies; null: the loop does it
+  Offload* offload = nullptr;  // for slow work on large bodies; null: done on the loop
 };
 
 enum class Over : std::uint8_t { plain, tls };
 
-// Where a worker takes connections from, and what they speak.
+// A listening socket and its transport.
 struct Listening {
   int fd = -1;  // the worker closes it
   Over over = Over::plain;
 };
 
-// What a connection may have to make room of.
+// A resource that one connection may have to give up for another.
 enum class Scarce : std::uint8_t {
   connections,
   body_memory,  // limits.max_body_memory
   spool,        // limits.max_spool
 };
 
-// A client's connection, as the worker needs to see it when it drains or is full.
+// A client connection as seen by a worker that drains or is overloaded.
 class ServedConnection {
  public:
-  // True: it was, and ends.
+  // Closes the connection if it is idle. True: it was idle.
   virtual bool close_if_idle() = 0;
-  // A request that is still coming in, and of which nothing was sent on, is refused: see Worker::refuses_unread().
+  // Refuses a request that is still being received and of which nothing was forwarded: see Worker::refuses_unread().
   virtual void refuse_unread() = 0;
-  // How long its client keeps it waiting in the midst of a message, beyond what a client of a decent speed would.
+  // How far the client is behind a client of a decent speed in the current message; negative: ahead.
   virtual std::chrono::nanoseconds debt() const = 0;
-  // It ends, in the midst of that message.
+  // Ends the connection in the middle of that message.
   virtual void displace() = 0;
-  // How many connections there are from its address.
+  // The number of connections from its address.
   virtual std::size_t neighbours() const = 0;
-  // Whether it holds some of it until its client has sent a request or read a response.
+  // Whether it holds some of `what` until its client has sent a request or read a response.
   virtual bool holds(Scarce what) const = 0;
-  // Its client has left, or is taken to have: the descriptor is given back at once, and its request goes on.
+  // The client has left, or is assumed to have: closes the descriptor at once; the request continues.
   virtual void hang_up() = 0;
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
-  bool resting = false;      // in the list of those
-  bool counted = true;       // as open: until it ends, has to make room for another one, or its client leaves
-  bool half_closed = false;  // the client has closed its side, and may still read the response
+  bool resting = false;      // in the list of idle connections
+  bool counted = true;       // counted as open: until it ends, is displaced, or its client leaves
+  bool half_closed = false;  // the client closed its sending side, and may still read the response
 
  protected:
   ~ServedConnection() = default;
@@ -118,59 +119,62 @@ class Worker final {
   Worker& operator=(const Worker&) = delete;
   ~Worker();
 
-  // Serves connections from these until drain(); runs on the worker's own thread.
+  // Serves connections from these until drain(). Runs on the worker's own thread.
   void run(const std::vector<Listening>& listening);
-  // Without running the loop, for whoever does that in virtual time.
+  // Without running the loop, for a caller that runs it in virtual time.
   void start(const std::vector<Listening>& listening);
-  // From any thread: accept no more, close what idles, end when the last request has, or after the limit.
+  // Thread-safe: accepts no more connections, closes idle ones, and ends when the last request has ended, or after the
+  // limit.
   void drain(const Drain& how);
 
-  // From any thread: accept no more, close what idles and refuse what is still coming in, until resume() or drain().
-  // Each counts down when it is done.
+  // Thread-safe: accepts no more connections, closes idle ones and refuses requests still being received, until
+  // resume() or drain(). Both count down the latch when done.
   void pause(const Drain& how, std::latch& done);
   void resume(std::latch& done);
 
-  // From any thread: new requests are served by this generation. Counts down when that is so.
+  // Thread-safe: serves new requests with this generation. Counts down the latch when that is in effect.
   void adopt(std::shared_ptr<Generation> generation, std::latch& adopted);
 
   http::Loop& loop() { return loop_; }
   Random& random() { return random_; }
   Metrics& metrics() { return metrics_; }
   AccessLog& access() { return access_; }
-  // The time as a field Date has it; valid until the next call.
+  // The current time as a Date value; valid until the next call.
   std::string_view date() { return date_.at(shared_.clock.now()); }
   const Metrics& metrics() const { return metrics_; }
-  // For one request at a time, on this worker's loop. Without memory there is always enough.
+  // The ports for one request at a time, on this worker's loop. `memory` null: unlimited.
   ExchangePorts exchange_ports(ResponseMemory* memory);
   GatewayShared& shared() { return shared_; }
-  // By which new requests are served.
+  // The generation that serves new requests.
   const GenerationUse& generation() const { return generation_; }
-  // This request is the connection's last.
+  // Whether the current request is the last one of its connection.
   bool draining() const { return draining_ || paused_; }
-  // Connections that idle are closed, and no request begins any more but on one that was at work. From any thread.
+  // Whether idle connections were closed, so that new requests begin only on connections that were busy. Thread-safe.
   bool idle_closed() const { return idle_closed_.load(std::memory_order_acquire); }
-  // Whoever sends a request slowly must not hold up the end, or the handover of the store, for as long as it likes.
+  // Whether requests still being received are refused: slow senders must not delay the end, or the handover of the
+  // store.
   bool refuses_unread() const { return refuses_unread_; }
-  // While it drains with its store at hand: a request that has arrived is served, though its connection seems idle.
+  // While draining with the store available: a request that has already arrived is served even if its connection seems
+  // idle.
   bool serves_arrived() const { return draining_ && !paused_; }
   void enter(ServedConnection& connection);
   void leave(ServedConnection& connection);
-  // It has idled for a while: when there are as many connections as there may be, it is closed for a new one.
+  // The connection is idle: it may be closed for a new one when the connection limit is reached.
   void rests(ServedConnection& connection);
   void wakes(ServedConnection& connection);
-  // A client that may have left while its keyed request goes on: it has closed its side. Its place is free for another
-  // connection, and it keeps its descriptor, for the response, while there are enough.
+  // The client closed its sending side during a keyed request and may have left. Its place is free for another
+  // connection; it keeps its descriptor, for the response, while descriptors are plenty.
   void client_left(ServedConnection& connection);
-  // It has no descriptor any more.
+  // Its descriptor has been closed.
   void hung_up(ServedConnection& connection);
-  // There is none left for somebody at an address with so many connections: a client goes that sends its request or
-  // reads its response slowly, and holds some of it meanwhile.
+  // `what` is exhausted for a newcomer whose address has `neighbours` connections: displaces a client that holds some
+  // of it and sends its request or reads its response slowly.
   bool displace_slow(std::size_t neighbours, Scarce what);
-  // Something that goes on when its request is over; a drain waits for it.
+  // Keeps the worker from ending a drain until let_go(), for work that continues after its request.
   void hold() { ++held_; }
   void let_go();
   std::size_t held() const { return held_; }
-  bool cut_off() const { return cut_off_; }  // connections that were still at work when the drain limit came
+  bool cut_off() const { return cut_off_; }  // connections were still busy at the drain limit
 
  private:
   struct DrainWork : Work {
@@ -200,16 +204,17 @@ class Worker final {
   void close_idle_after(Duration grace);
   void refuse_unread();
   void take(const http::Socket::Accepted& accepted, Over over);
-  // Of a connection that begins with a header of the PROXY protocol.
+  // Reads the PROXY protocol header of a connection, then serves it.
   Task<void> introduce(http::Socket::Accepted accepted, Over over);
-  Task<bool> read_introduction(http::Socket& socket, sockaddr_storage& peer, Duration limit);
+  enum class Introduced : std::uint8_t { no, yes };
+  Task<Introduced> read_introduction(http::Socket& socket, sockaddr_storage& peer, Duration limit);
   void note_refusal(ProxyRefusal why, const sockaddr_storage& peer, std::string_view detail);
   void admit(const http::Socket::Accepted& accepted, Over over);
   Task<void> wait_for_descriptors(int error);
   bool make_room(const AddressTable::Share& newcomer);
   bool close_longest_resting();
   bool hang_up_longest_half_closed();
-  // Its place is another one's from now on.
+  // Stops counting it as an open connection.
   void count_out(ServedConnection& connection);
   Task<void> refuse(int fd, Over over, Problem answer);
   void stop_if_drained();
@@ -224,7 +229,7 @@ class Worker final {
   DateText date_;
   GenerationUse generation_;
   std::vector<std::unique_ptr<http::Socket>> listeners_;
-  std::size_t accepting_ = 0;  // of them
+  std::size_t accepting_ = 0;  // accepts in progress
   bool draining_ = false;
   bool paused_ = false;
   bool successor_ = false;
@@ -240,7 +245,7 @@ class Worker final {
   DrainTimer unread_timer_;
   DrainTimer settle_timer_;
   std::size_t held_ = 0;
-  std::size_t lingering_ = 0;  // connections that were refused
+  std::size_t lingering_ = 0;  // refused connections that linger
   std::vector<http::Socket*> introducing_;
   struct ListHead final : ServedConnection {
     bool close_if_idle() override { return false; }
@@ -252,7 +257,7 @@ class Worker final {
     void hang_up() override {}
   };
   ListHead open_;
-  ListHead resting_;      // those that rest, the longest first
+  ListHead resting_;      // idle connections, the longest idle first
   ListHead half_closed_;  // the longest first
   ListHead hung_up_;
 };

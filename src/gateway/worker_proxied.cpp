@@ -1,5 +1,5 @@
-// Connections that begin with a header of the PROXY protocol: who may send one, and whose connection it then is. Only
-// after that it is counted for its client's address, and TLS begins.
+// Connections that begin with a PROXY protocol header: who may send one, and whose connection it then is. The
+// connection is counted for its client's address, and TLS begins, only after that.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -44,9 +44,9 @@ Task<void> Worker::introduce(http::Socket::Accepted accepted, Over over) {
   hold();
   introducing_.push_back(&socket);
   const Duration limit = settings.timeouts.header;
-  const bool introduced = co_await read_introduction(socket, accepted.peer, limit);
+  const Introduced introduced = co_await read_introduction(socket, accepted.peer, limit);
   std::erase(introducing_, &socket);
-  if (introduced) {
+  if (introduced == Introduced::yes) {
     accepted.fd = socket.release();
     admit(accepted, over);
   } else {
@@ -55,9 +55,9 @@ Task<void> Worker::introduce(http::Socket::Accepted accepted, Over over) {
   let_go();
 }
 
-// True: `peer`, which is the proxy, is replaced by the client that it names. The header is taken off, and not a byte
-// more: with TLS the rest is for the handshake.
-Task<bool> Worker::read_introduction(http::Socket& socket, sockaddr_storage& peer, Duration limit) {
+// Replaces `peer`, the proxy, by the client that the header names. Exactly the header is consumed: with TLS the rest
+// belongs to the handshake.
+Task<Worker::Introduced> Worker::read_introduction(http::Socket& socket, sockaddr_storage& peer, Duration limit) {
   const auto deadline = loop_.now() + limit;
   std::array<char, http::longest_proxy_header> room;
   ProxyHeaderRead read;
@@ -66,26 +66,26 @@ Task<bool> Worker::read_introduction(http::Socket& socket, sockaddr_storage& pee
     const Duration left = std::max(Duration(1), std::chrono::ceil<Duration>(deadline - loop_.now()));
     const http::IoResult got = co_await socket.peek_more(room, seen, left);
     if (got.status == Io::timed_out) note_refusal(ProxyRefusal::late, peer, "the header did not arrive in time");
-    // Who connects and leaves without a word wanted to know whether somebody listens.
+    // A connection that closes without a byte is a port check, not an error.
     const bool cut_off = seen > 0 && got.status != Io::ok && got.status != Io::cancelled && got.status != Io::timed_out;
     if (cut_off) note_refusal(ProxyRefusal::malformed, peer, "the header is incomplete");
-    if (got.status != Io::ok) co_return false;
+    if (got.status != Io::ok) co_return Introduced::no;
     seen = got.bytes;
     read = http::read_proxy_header({room.data(), seen});
   }
   if (read.kind == ProxyHeaderRead::Kind::malformed) {
     note_refusal(ProxyRefusal::malformed, peer, read.problem);
-    co_return false;
+    co_return Introduced::no;
   }
   for (std::size_t taken = 0; taken < read.header.size;) {
     const std::span<char> header(room.data(), read.header.size - taken);
     const http::IoResult got = co_await socket.read_some(header, limit);
-    if (got.status != Io::ok) co_return false;
+    if (got.status != Io::ok) co_return Introduced::no;
     taken += got.bytes;
   }
-  // A client that the proxy does not know is not the proxy: nobody trusts what it says.
+  // A header without an address: the peer is not the client, so it must not be trusted as a proxy.
   if (read.header.source != ProxyHeader::Source::proxy) peer = read.header.address;
-  co_return true;
+  co_return Introduced::yes;
 }
 
 }  // namespace once::gateway

@@ -1,4 +1,4 @@
-// Calls that hold no thread: the steps of engine.cpp and claim.cpp as tasks on the guard's own loop.
+// Asynchronous calls: the steps of engine.cpp and claim.cpp as tasks on the guard's own loop.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration longest_async_wait = 24h;
 
-// What a callback throws is its own affair.
+// Exceptions of callbacks are ignored.
 template <class T>
 void tell(Then<T>& then, T result) {
   Thrown dropped;
@@ -46,11 +46,11 @@ Task<void> Engine::claim_on_loop([[maybe_unused]] std::shared_ptr<Engine> alive,
 
 Task<ClaimResult> Engine::claim_or_wait_on_loop(Claimant& claimant, Op& op, Duration wait, Executions::Entry& work,
                                                 const std::stop_token& stop) {
-  const SystemClock real_time;  // whatever clock the store goes by
+  const SystemClock real_time;  // independent of the store's clock
   const OwnerWaitPorts ports{.store = backing_->lanes(), .waiters = waiters_, .home = loop_, .clock = real_time};
   OwnerWait owner(ports, std::min(wait, longest_async_wait));
   StopPresence presence(stop);
-  const std::stop_callback wake(stop, [this, &op] { tell_waiting(op.id); });
+  const std::stop_callback wake(stop, [this, &op] { notify_waiting(op.id); });
   while (true) {
     const ClaimResult claimed = co_await claimant.claim(op);
     if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
@@ -79,7 +79,7 @@ Task<void> Engine::succeed_on_loop(std::shared_ptr<Held> held, std::string value
   Claimant claimant = claimant_on_loop();
   Op op = held->success(value, media_type);
   co_await claimant.end(op, held->lease_length);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
   observation.recorded();
   tell(then, held->succeeded(op, std::move(value), observation));
 }
@@ -100,7 +100,7 @@ Task<void> Engine::fail_on_loop(std::shared_ptr<Held> held, Then<EndResult> then
   Op op = held->op(Verb::finish);
   op.final_state = State::failed;
   co_await claimant.end(op, held->lease_length);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
   observation.recorded();
   tell(then, held->failed(op, observation));
 }
@@ -119,7 +119,7 @@ Task<void> Engine::release_on_loop(std::shared_ptr<Held> held, Then<EndResult> t
   Claimant claimant = claimant_on_loop();
   Op op = held->op(Verb::release);
   co_await claimant.release(op);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
   tell(then, held->released(op));
 }
 

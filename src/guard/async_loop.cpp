@@ -45,7 +45,7 @@ void AsyncLoop::post(Work& work) {
   const std::scoped_lock lock(mutex_);
   if (!thread_.joinable()) {
     const SignalsBlocked quiet;
-    thread_ = std::thread([this] { loop(); });  // may throw, and then nothing is posted
+    thread_ = std::thread([this] { loop(); });  // may throw; then nothing is posted
     pthread_setname_np(thread_.native_handle(), "once-async");
   }
   work.next = nullptr;
@@ -73,7 +73,7 @@ void AsyncLoop::loop() {
   own_thread_ = std::this_thread::get_id();
   while (Work* work = take_posted()) {
     while (work != nullptr) {
-      Work* const next = work->next;  // it may be gone, or posted again, once it has run
+      Work* const next = work->next;  // once it has run it may be destroyed, or posted again
       if (work->run != nullptr) work->run(*work);
       work = next;
     }
@@ -81,7 +81,7 @@ void AsyncLoop::loop() {
   }
 }
 
-// What is to be run now; one that does nothing if a timer is due. Null: the loop ends.
+// The next work to run; a no-op if a timer is due. Null: the loop ends.
 Work* AsyncLoop::take_posted() {
   static Work nothing;
   std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// The executor of calls that hold no thread of their caller's: one thread for all of them, started with the first one.
+// The executor of asynchronous calls: one thread for all of them, started with the first one.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,14 @@ namespace once::guard {
 class AsyncLoop final : public Executor {
  public:
   AsyncLoop() = default;
-  // Runs what is posted, then ends. No task is under way any more, and this is not the loop's own thread.
+  // Runs what is posted, then ends. No task may be in progress, and this must not be the loop's own thread.
   ~AsyncLoop() override;
 
-  // Any thread: the task runs on the loop.
+  // Thread-safe: runs the task on the loop.
   void start(Task<void> task);
   void post(Work& work) override;
 
-  // On the loop's own thread.
+  // Only on the loop's own thread.
   void arm(Timer& timer, Duration after) override;
   void disarm(Timer& timer) override;
   bool is_own_thread() const { return own_thread_.load() == std::this_thread::get_id(); }
@@ -37,13 +37,13 @@ class AsyncLoop final : public Executor {
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  Work* first_ = nullptr;  // guarded by the mutex, as all until the thread
+  Work* first_ = nullptr;  // guarded by the mutex, like all members up to the thread
   Work* last_ = nullptr;
   bool stopping_ = false;
   std::thread thread_;
 
   std::atomic<std::thread::id> own_thread_{};
-  std::multimap<Nanoseconds, Timer*> timers_;  // the loop's own
+  std::multimap<Nanoseconds, Timer*> timers_;  // used on the loop only
 };
 
 }  // namespace once::guard

@@ -13,7 +13,7 @@ namespace once::guard {
 
 namespace {
 
-// While a store is down every call leaves a claim that may have been made. Beyond this many they are left to lapse.
+// While a store is down, every call leaves a claim that may have been made. Beyond this many they are left to lapse.
 constexpr std::size_t most_late_ends = 10'000;
 constexpr std::chrono::nanoseconds longest_sleep = std::chrono::hours(1);
 
@@ -28,7 +28,7 @@ Background::~Background() {
   if (thread_.joinable()) thread_.join();
 }
 
-// With the mutex held.
+// Call with the mutex held.
 void Background::wake() {
   if (!thread_.joinable()) {
     const SignalsBlocked quiet;
@@ -49,7 +49,7 @@ std::uint64_t Background::keep(Lease& lease, const LeaseSteps& steps) {
 }
 
 void Background::let_go(std::uint64_t serial) {
-  if (process_.forked()) return;  // the mutex may have been locked at that moment, and nobody is there to unlock it
+  if (process_.forked()) return;  // the mutex may have been locked during the fork, and would never be unlocked
   const std::scoped_lock lock(mutex_);
   kept_.erase(serial);
 }
@@ -130,7 +130,7 @@ std::list<Background::LateEnd> Background::due_ends(Nanoseconds now) {
 }
 
 void Background::note(const Renewal& renewal) {
-  // One that is no longer kept may be gone.
+  // If it is no longer registered, it may be destroyed.
   const auto found = kept_.find(renewal.serial);
   if (found == kept_.end()) return;
   auto& [lease, steps, due] = found->second;
@@ -143,7 +143,7 @@ void Background::note(const Renewal& renewal) {
   if (steps.over()) kept_.erase(found);
 }
 
-// One operation can have two owners here, an old and a new one: each batch holds it once.
+// An operation can have two owners here, an old and a new one; a batch must not contain it twice.
 void Background::execute(std::vector<Renewal>& renewals, std::list<LateEnd>& ends) {
   std::vector<Op*> left;
   left.reserve(renewals.size() + ends.size());

@@ -32,7 +32,7 @@ struct Lease {
 
 class Background {
  public:
-  // `ended` is told of each claim that was ended.
+  // `ended` is called for each claim that was ended.
   Background(Store& store, const Clock& clock, std::function<void(const OperationId&)> ended)
       : store_(store), clock_(clock), ended_(std::move(ended)) {}
   ~Background();
@@ -52,7 +52,7 @@ class Background {
     std::uint64_t serial_;
   };
 
-  // Any thread.
+  // Thread-safe.
   void end(Op end, Stands claim);
 
  private:

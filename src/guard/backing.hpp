@@ -19,7 +19,7 @@ class Backing {
  public:
   static std::expected<std::unique_ptr<Backing>, OpenError> open(const Options& options, const Clock& clock,
                                                                  const Log& log);
-  // For a store that is already open.
+  // Wraps a store that is already open.
   static std::unique_ptr<Backing> of(std::unique_ptr<Store> store);
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
@@ -33,7 +33,7 @@ class Backing {
   explicit Backing(OpenedStore opened) : opened_(std::move(opened)) {}
 
   OpenedStore opened_;
-  std::unique_ptr<ThreadLanes> lanes_;  // last: it uses all of the above
+  std::unique_ptr<ThreadLanes> lanes_;  // declared last, because it uses all of the above
 };
 
 }  // namespace once::guard

@@ -6,11 +6,11 @@
 namespace once::guard {
 
 void Blocking::post(Work& work) {
-  // The lane asks its caller to wake it when there is nothing else to do, and there is nothing else.
+  // A lane posts work to its caller to be woken once the caller is idle, and a blocking caller already is.
   if (std::this_thread::get_id() == thread_) return work.run(work);
   const std::scoped_lock lock(mutex_);
   ready_ = &work;
-  posted_.notify_one();  // with the mutex held: once it is free, this may be gone
+  posted_.notify_one();  // with the mutex held: once it is free, this may be destroyed
 }
 
 void Blocking::arm(Timer& timer, Duration after) {

@@ -17,7 +17,7 @@
 
 namespace once::guard {
 
-// The executor of a thread that runs one task to its end. The task waits for one thing at a time.
+// The executor of a thread that runs one task to its end. The task waits for one event at a time.
 class Blocking final : public Executor {
  public:
   void post(Work& work) override;
@@ -49,13 +49,13 @@ class Blocking final : public Executor {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::mutex mutex_;
   std::condition_variable posted_;
-  Work* ready_ = nullptr;  // guarded by the mutex; the rest is this thread's own
+  Work* ready_ = nullptr;  // guarded by the mutex; the rest is used by this thread only
   Timer* timer_ = nullptr;
   std::chrono::nanoseconds timer_due_{};
   bool done_ = false;
 };
 
-// A claimant of the calling thread.
+// A claimant for the calling thread.
 class BlockingClaimant {
  public:
   BlockingClaimant(Lanes& store, Waiters& waiters, const Clock& clock, Random& random, ClaimantHost& host)
@@ -68,7 +68,7 @@ class BlockingClaimant {
   void ask(Op& op) { home_.wait_for(claimant_.ask(op)); }
   void end(Op& op, Duration limit, const Executions::Entry* work) { home_.wait_for(claimant_.end(op, limit, work)); }
   void release(Op& op) { home_.wait_for(claimant_.release(op)); }
-  bool find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
+  Committed find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
   void begin_wait(Duration limit) { owner_.begin(limit); }
   WaitEnd wait_for_owner(const OperationId& id, Presence& presence) {
     Op seen;
@@ -80,7 +80,7 @@ class BlockingClaimant {
  private:
   Blocking home_;
   Claimant claimant_;
-  SystemClock thread_clock_;  // threads wait in real time, whatever clock the store goes by
+  SystemClock thread_clock_;  // threads wait in real time, whatever the store's clock
   OwnerWait owner_;
 };
 

@@ -9,7 +9,7 @@ namespace once::guard {
 
 namespace {
 
-// Copying it may run out of memory, too.
+// Copying the text may also fail for lack of memory.
 void keep(std::string& what, const char* text) noexcept {
   try {
     what = text;
@@ -25,7 +25,7 @@ Ended call_caught(void (*call)(void* state), void* state, Thrown& thrown) {
     call(state);
     return Ended::well;
   } catch (const ::abi::__forced_unwind&) {
-    throw;  // glibc aborts where this is kept
+    throw;  // glibc aborts if this is swallowed
   } catch (const std::exception& error) {
     thrown.exception = std::current_exception();
     keep(thrown.what, error.what());

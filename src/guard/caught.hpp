@@ -1,5 +1,5 @@
 // Catches exceptions of the caller's code. The only place that catches everything, because user code can throw any
-// type. pthread_exit() is not an exception: it goes on.
+// type. pthread_exit() is not an exception and passes through.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class Ended : std::uint8_t { well, threw };
 
 struct Thrown {
   std::exception_ptr exception;
-  std::string what;  // of a std::exception, empty otherwise
+  std::string what;  // of a std::exception, otherwise empty
 };
 
 Ended call_caught(void (*call)(void* state), void* state, Thrown& thrown);
@@ -25,7 +25,7 @@ Ended caught(F body, Thrown& thrown) {
   return call_caught([](void* state) { (*static_cast<F*>(state))(); }, &body, thrown);
 }
 
-// For those who want the text alone.
+// For callers that only need the text.
 template <class F>
 Ended caught(F body, std::string& what) {
   Thrown thrown;

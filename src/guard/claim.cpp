@@ -1,4 +1,4 @@
-// Claims that their holder ends: the two halves of a run.
+// Claims that their holder ends: the asynchronous halves of run().
 #include <utility>
 
 #include "base/assert.hpp"
@@ -124,10 +124,10 @@ EndResult Claim::fail() {
 EndResult Claim::release() {
   OutcomeFacts facts;
   if (held_->engine.forked(facts)) return {.status = EndStatus::forked, .detail = std::move(facts.detail)};
-  if (held_->over == Held::Over::released) return {};  // by now it may be somebody else's
+  if (held_->over == Held::Over::released) return {};  // another owner may have it by now
   Op op = held_->op(Verb::release);
   held_->engine.release(op);
-  held_->engine.tell_waiting(held_->lease.id);
+  held_->engine.notify_waiting(held_->lease.id);
   return held_->released(op);
 }
 
@@ -146,7 +146,7 @@ Outcome<std::string> Claim::recorded() {
     case Standing::failed: outcome.reason = Reason::work_failed; break;
     case Standing::succeeded:
       held_->keeping.reset();
-      held_->engine.tell_waiting(held_->lease.id);
+      held_->engine.notify_waiting(held_->lease.id);
       tell_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
       break;
     case Standing::started:
@@ -164,8 +164,7 @@ Claimed Engine::claim(const Request& request, const std::stop_token& stop) {
   if (forked(claimed.outcome)) return claimed;
   Observation observation(observe_, Observed::Call::claim, &request);
   if (auto op = read_claim(request, stop, claimed.outcome)) {
-    // Only to see whether a call of run() has it at work: a holder may forget its claim, so it is not in the set
-    // itself.
+    // Only checks whether a call of run() is executing it: a holder may drop its claim, so holders are not registered.
     Executions::Entry entry(executions_);
     const ClaimResult result = claim_or_wait(*op, request.wait, entry, stop);
     conclude_claim({.request = request, .op = *op, .result = result, .stop = stop}, claimed);
@@ -182,7 +181,7 @@ std::optional<Op> Engine::read_claim(const Request& request, const std::stop_tok
     return std::nullopt;
   }
   if (cancelled(stop, outcome)) return std::nullopt;
-  op->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
+  op->terms.owner = Owner::outside;  // its holder may drop it while the process lives
   return std::move(*op);
 }
 
@@ -208,7 +207,7 @@ void Engine::tell_claimed(const Claimed& claimed, Observation& observation) {
   observation.ended(acquired);
 }
 
-// What a claim would be told, and a failed one as failed.
+// Reports a record as a claim would, but a failed one as failed.
 void tell_seen(Op& lookup, Outcome<std::string>& outcome) {
   if (lookup.status != OpStatus::done) return tell_store_failed(lookup, outcome);
   if (!lookup.record) return;

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr Duration longest_wait = 24h;
 constexpr std::string_view fixed_reason = "the work threw";
 
-// pthread_exit() in the work ends the thread from there: what follows the call is not reached, destructors are.
+// pthread_exit() in the work unwinds the thread: code after the call is skipped, destructors run.
 template <class F>
 struct UnlessReturned {
   explicit UnlessReturned(F the_action) : action(std::move(the_action)) {}
@@ -42,8 +42,8 @@ Engine::Engine(const Options& options, std::string_view secret, const Clock& clo
       observe_(options.observe),
       clock_(clock),
       backing_(std::move(backing)),
-      background_(backing_->store(), clock, [this](const OperationId& id) { tell_waiting(id); }) {
-  backing_->store().tell_ends([this](const OperationId& id) { tell_waiting(id); });
+      background_(backing_->store(), clock, [this](const OperationId& id) { notify_waiting(id); }) {
+  backing_->store().notify_of_ends([this](const OperationId& id) { notify_waiting(id); });
   backing_->start();
 }
 
@@ -59,7 +59,7 @@ ClaimResult Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work
   BlockingClaimant claimant = this->claimant();
   claimant.begin_wait(std::min<Duration>(wait, longest_wait));
   StopPresence presence(stop);
-  const std::stop_callback wake(stop, [&] { tell_waiting(op.id); });
+  const std::stop_callback wake(stop, [&] { notify_waiting(op.id); });
   while (true) {
     const ClaimResult claimed = claimant.claim(op);
     if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
@@ -78,7 +78,7 @@ void Engine::finish(Op& op, Duration lease, Executions::Entry* work) {
   claimant.end(op, lease, work);
   if (work != nullptr && op.status == OpStatus::failed && !shared_) claimant.end_later(op, Stands::yes);
   if (work != nullptr) claimant.leave(op, *work);
-  tell_waiting(op.id);
+  notify_waiting(op.id);
 }
 
 void Engine::count_attempt(const Record& record) {
@@ -110,12 +110,12 @@ Counts Engine::counts() const {
 
 void Engine::destroy(Engine* engine) {
   if (!engine->process_.forked()) {
-    // The last call that needed it may have ended on its own loop, whose thread cannot wait for itself.
+    // The last call may have ended on the guard's own loop, whose thread cannot join itself.
     if (engine->loop_.is_own_thread()) return std::thread([engine] { delete engine; }).detach();
     delete engine;
     return;
   }
-  static std::atomic<Engine*> left = nullptr;  // still reachable, so that it counts as no leak
+  static std::atomic<Engine*> left = nullptr;  // keeps it reachable, so that it is not reported as a leak
   engine->left_before_ = left.exchange(engine);
 }
 
@@ -185,7 +185,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   const auto ended = [&] {
     UnlessReturned left([&] { leave_unknown(call); });
     std::optional<Background::Keeping> keeping;
-    if (shared_) keeping.emplace(background_, lease, steps);  // else the process is the owner
+    if (shared_) keeping.emplace(background_, lease, steps);  // otherwise the process is the owner
     const Ended how = caught(body, thrown);
     left.returned = true;
     return how;
@@ -214,7 +214,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
       return;
   }
   outcome.status = Status::succeeded;
-  // What the work recorded itself, in a transaction of its own, is what everybody gets.
+  // If the work committed an outcome in its own transaction, that is the outcome for all callers.
   if (another_outcome_stands(op)) tell_recorded(*op.record, Source::fresh, work, outcome);
 }
 
@@ -241,8 +241,8 @@ void Engine::work_failed(const Call& call, std::string why, OutcomeFacts& outcom
   op.outcome = nullptr;
   finish(op, call.request.lease, &call.entry);
   call.observation.recorded();
-  // Taken over; or the work committed its outcome in a transaction of its own, and failed after that.
-  if (op.status == OpStatus::lost && claimant().find_committed(op)) {
+  // The claim was taken over; or the work committed its outcome in its own transaction and failed afterwards.
+  if (op.status == OpStatus::lost && claimant().find_committed(op) == Committed::yes) {
     return tell_recorded(*op.record, Source::fresh, call.work, outcome);
   }
   switch (op.status) {

@@ -26,7 +26,7 @@
 
 namespace once::guard {
 
-// Of all threads of a guard.
+// Shared by all threads of a guard.
 class SharedRandom final : public Random {
  public:
   void fill(std::span<std::uint8_t> out) override {
@@ -44,7 +44,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   using Opened = std::expected<Guard, OpenError>;
   // The clock for leases, takeover and expiry in a store that is not shared. It outlives the guard.
   static Opened open(const Options& options, const Clock& clock, std::shared_ptr<const void> kept_alive = nullptr);
-  // On a store that is open already, with a secret.
+  // For a store that is already open; it has a fixed secret.
   static Guard open_on(const Options& options, const Clock& clock, std::unique_ptr<Store> store,
                        std::shared_ptr<const void> kept_alive);
 
@@ -53,12 +53,12 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // In a forked child it is left as it is: its end would wait for threads that are not there.
+  // In a forked child nothing is destroyed: it would wait for threads that do not exist there.
   static void destroy(Engine* engine);
 
   void run(const Request& request, const detail::Work& work, OutcomeFacts& outcome);
   Claimed claim(const Request& request, const std::stop_token& stop = {});
-  // Any time from now, on the guard's own loop. Each keeps the engine alive.
+  // These run on the guard's own loop and keep the engine alive.
   void claim_async(Request request, Then<Claimed> then, std::stop_token stop);
   void succeed_async(std::shared_ptr<Held> held, std::string value, std::string media_type,
                      Then<Outcome<std::string>> then);
@@ -68,7 +68,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   std::expected<std::chrono::nanoseconds, std::string> ping();
   Counts counts() const;
 
-  // True, and said in the outcome: this is a forked child, where nothing can be asked.
+  // True: this is a forked child, where no call is possible; the outcome says so.
   bool forked(OutcomeFacts& outcome) const;
 
   // For claims.
@@ -77,11 +77,11 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   const Observation::Observe& observe() const { return observe_; }
   void ask(Op& op) { claimant().ask(op); }
   void release(Op& op) { claimant().release(op); }
-  // Retries for the length of a lease, so that a short outage of the store does not lose an outcome. `work`: the
+  // Retries for the length of a lease, so that a short outage of the store does not lose an outcome. `work` is the
   // execution of run(), which ends with this. If the process is the owner, only it can end the claim, so it retries as
   // long as the guard exists.
   void finish(Op& op, Duration lease, Executions::Entry* work = nullptr);
-  void tell_waiting(const OperationId& id) { waiters_.notify(id); }
+  void notify_waiting(const OperationId& id) { waiters_.notify(id); }
   void count(const OutcomeFacts& outcome);
 
  private:
@@ -93,14 +93,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   // For one call.
   BlockingClaimant claimant() { return {backing_->lanes(), waiters_, clock_, random_, *this}; }
 
-  // Claims, and waits for a running owner as long as the request says. Enters `work` if the caller is to execute.
-  // A stop ends the wait.
+  // Claims, and waits for a running owner as long as the request says. Enters `work` if the caller is to execute. A
+  // stop ends the wait.
   ClaimResult claim_or_wait(Op& op, Duration wait, Executions::Entry& work, const std::stop_token& stop);
   // The claim was granted: the caller executes, unless a call of run() in this process is already executing. Then that
   // call gets the claim.
   static void entered(Executions::Entered how, Op& op);
   void count_attempt(const Record& record);
-  // A claim that is to be asked for. Nothing: the outcome says why not.
+  // Prepares a claim. nullopt: the outcome says why it is impossible.
   std::optional<Op> read_claim(const Request& request, const std::stop_token& stop, OutcomeFacts& outcome) const;
   struct Answered {
     const Request& request;
@@ -132,7 +132,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   };
   void perform(const Call& call, OutcomeFacts& outcome);
   void work_failed(const Call& call, std::string why, OutcomeFacts& outcome);
-  // The work's thread ends in the middle of it.
+  // The work ended its thread.
   void leave_unknown(const Call& call);
   OutcomeBytes outcome_of(const Request& request, const detail::Work& work, const detail::Work::Result& result) const;
 
@@ -143,9 +143,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
 
   static Guard made(std::unique_ptr<Engine> engine, std::shared_ptr<const void> kept_alive);
 
-  std::shared_ptr<const void> kept_alive_;  // what the rest of this needs
+  std::shared_ptr<const void> kept_alive_;  // keeps what the other members use alive
   const OwnProcess process_;
-  Engine* left_before_ = nullptr;  // in a forked child
+  Engine* left_before_ = nullptr;  // used in a forked child
   std::unique_ptr<Log> log_;
   const Operations operations_;
   const std::size_t max_value_;
@@ -157,23 +157,23 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   SharedRandom random_;
   Waiters waiters_;
 
-  std::unique_ptr<Backing> backing_;  // its threads use what stands above
+  std::unique_ptr<Backing> backing_;  // its threads use the members above
   Background background_;
-  AsyncLoop loop_;  // its thread uses all of it
+  AsyncLoop loop_;  // its thread uses all members
 };
 
-// The result for a record, or for a claim of another owner. `work` reads the body if there is a value.
+// Sets the result from a record, or from another owner's claim. `work` reads the body if there is a value.
 void tell_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome);
 void tell_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome);
 void tell_store_failed(const Op& op, OutcomeFacts& outcome);
-// What a look-up of a claim's operation says. Nothing, if there is no record.
+// The outcome for a lookup of a claim's operation. Sets nothing if there is no record.
 void tell_seen(Op& lookup, Outcome<std::string>& outcome);
-// True, and said in the outcome: the caller has asked to stop.
+// True: the caller has asked to stop; the outcome says so.
 bool cancelled(const std::stop_token& stop, OutcomeFacts& outcome);
 void tell_internal(const Thrown& thrown, OutcomeFacts& outcome);
-// When to come back to an owner whose lease ends at `until`.
+// When to retry while the owner's lease ends at `until`.
 Duration retry_after(Time until, Time now);
-// Work that is only read, into a string.
+// Work that only reads a recorded value into a string.
 detail::Work reading(std::optional<std::string>& value);
 
 }  // namespace once::guard

@@ -1,4 +1,4 @@
-// Guards for tests: a memory store that several of them share, a clock that stands still, and faults.
+// Guards for tests: a memory store that several of them share, a manual clock, and faults.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -37,7 +37,7 @@ Step step_of(store::Verb verb) {
     case store::Verb::forget: return Step::release;
     case store::Verb::lookup: return Step::look;
     case store::Verb::append:
-    case store::Verb::read: break;  // a guard streams nothing
+    case store::Verb::read: break;  // a guard does not stream
   }
   ONCE_ASSERT(false);
 }
@@ -50,7 +50,7 @@ struct World::State {
     unsigned times = 0;
   };
 
-  // What becomes of the next step of this kind.
+  // The fault of the next step of this kind, if any.
   std::optional<Fault> next(Step step) {
     const auto watching = [&] {
       const std::scoped_lock lock(mutex);
@@ -75,11 +75,11 @@ struct World::State {
 
 namespace {
 
-// One guard's way to the common store.
+// One guard's access to the common store.
 template <class State>
-class WayToStore final : public store::Store {
+class FaultyStore final : public store::Store {
  public:
-  explicit WayToStore(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit FaultyStore(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   void execute(std::span<store::Op* const> batch) override {
     for (store::Op* op : batch) {
@@ -109,7 +109,7 @@ World::World() : state_(std::make_shared<State>()) {}
 
 Guard World::open(guard::Options options) {
   if (options.secret.empty()) options.secret = "the secret of a test, known to all";
-  return guard::Engine::open_on(options, state_->clock, std::make_unique<WayToStore<State>>(state_), state_);
+  return guard::Engine::open_on(options, state_->clock, std::make_unique<FaultyStore<State>>(state_), state_);
 }
 
 Time World::now() const {

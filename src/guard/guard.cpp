@@ -1,4 +1,4 @@
-// What the public header declares, and how a guard is opened.
+// Implements the public header, and opens guards.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace {
 constexpr std::size_t shortest_secret = 16;
 constexpr std::string_view development_secret = "once: a secret that everybody knows";
 constexpr std::size_t most_connections = 1024;  // each has a thread
-// Who comes back more often than this should wait instead.
+// Callers that would retry more often should wait instead.
 constexpr Duration longest_retry_after = std::chrono::seconds(5);
 
-// Empty: nothing is wrong.
+// Empty: no mistake.
 std::string mistake_in(const Options& options) {
   if (options.secret.empty() && options.environment == Environment::production) {
     return "no secret: in production a guard needs one of at least 16 random bytes, the same in every process";
@@ -39,10 +39,10 @@ std::unique_ptr<Log> log_for(const Options& options, const Clock& clock) {
   return std::make_unique<Log>(clock, STDERR_FILENO, level, LogFormat::automatic);
 }
 
-// The caller's own time.
-class ToldClock final : public Clock {
+// A clock given by the caller.
+class CallerClock final : public Clock {
  public:
-  explicit ToldClock(std::function<Time()> now) : now_(std::move(now)) {}
+  explicit CallerClock(std::function<Time()> now) : now_(std::move(now)) {}
   Time now() const override { return now_(); }
 
  private:
@@ -81,11 +81,11 @@ std::expected<Guard, OpenError> Guard::open(const Options& options) {
   Engine::Opened opened = std::unexpected(OpenError{});
   Thrown thrown;
   const auto open_it = [&] {
-    const auto told = options.now ? std::make_shared<ToldClock>(options.now) : nullptr;
+    const auto told = options.now ? std::make_shared<CallerClock>(options.now) : nullptr;
     opened = Engine::open(options, told ? static_cast<const Clock&>(*told) : system_clock, told);
   };
   if (caught(open_it, thrown) == Ended::well) return opened;
-  // Out of memory or threads, or a limit without any sense.
+  // No memory or threads, or an absurd limit.
   return std::unexpected(OpenError{"the guard could not be opened: " + thrown.what});
 }
 

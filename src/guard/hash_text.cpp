@@ -10,7 +10,7 @@ namespace once::guard {
 
 namespace {
 
-// White space as JavaScript's \s has it, so that all clients hash a text alike: bytes it takes at the start, or 0.
+// White space as in JavaScript's \s, so that all clients hash a text alike: its length at the start, or 0.
 std::size_t space_at(std::string_view text) {
   constexpr std::array<std::string_view, 18> wide = {"\u00A0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003",
                                                      "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009",

@@ -1,4 +1,4 @@
-// A claim's other side.
+// The guard's side of a claim.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace once::guard {
 
-// It stays where it is, since the renewer knows it.
+// It must not move, because the renewer refers to it.
 struct Held {
   enum class Over : std::uint8_t { no, failed, released };
 
@@ -36,9 +36,9 @@ struct Held {
     made.terms.ttl = ttl;
     return made;
   }
-  // What is recorded of a value.
+  // The op that records a value.
   Op success(std::string_view value, std::string_view media_type) const;
-  // What the store answered to an end.
+  // Interprets the store's answer to an end.
   Outcome<std::string> succeeded(Op& end, std::string value, Observation& observation);
   EndResult failed(Op& end, Observation& observation);
   EndResult released(Op& end);
@@ -54,7 +54,7 @@ struct Held {
     return facts;
   }
 
-  const std::shared_ptr<Engine> alive;  // null if whoever made the engine keeps it
+  const std::shared_ptr<Engine> alive;  // null if the engine's creator keeps it alive
   Engine& engine;
   Lease lease;
   Duration lease_length;
@@ -64,7 +64,7 @@ struct Held {
   unsigned attempt;
   std::uint64_t fence;
   Over over = Over::no;
-  std::optional<Background::Keeping> keeping;  // until it has ended
+  std::optional<Background::Keeping> keeping;  // until the claim has ended
 };
 
 }  // namespace once::guard

@@ -1,4 +1,4 @@
-// One call, measured for Options::observe. Costs nothing if nobody wants to know.
+// Measures one call for Options::observe. Costs nothing if that is not set.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class Observation {
     seen_.began = last_ = moment();
   }
 
-  // The time since the last of these.
+  // Each takes the time since the previous one.
   void claimed() { mark(seen_.claiming); }
   void worked() { mark(seen_.working); }
   void recorded() { mark(seen_.recording); }

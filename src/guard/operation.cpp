@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t longest_name = 255;
 constexpr Duration longest_ttl = 24h * 365;
 constexpr Duration longest_lease = 24h;
-constexpr Duration shortest_lease = 100ms;  // it is renewed three times in it
+constexpr Duration shortest_lease = 100ms;  // it is renewed three times per lease
 constexpr std::string_view fingerprint_domain = "once claims fingerprint 1";
 
 bool is_name(std::string_view text) {
@@ -36,12 +36,12 @@ struct CanonicalValue {
   bool operator()(std::integral auto value) { return number(value); }
   bool operator()(double value) { return std::isfinite(value) && number(value); }
   bool operator()(const std::string& text) {
-    // Bytes that are no text would all be written as the same sign.
+    // Invalid UTF-8 is refused: different bytes would all become the same character.
     if (!is_utf8(text)) return false;
     append_json_string(out, text);
     return true;
   }
-  // A whole value by itself, or it could bring members of its own.
+  // Check that it is one whole value, or it could inject members.
   bool operator()(const Json& json) {
     const auto value = canonical_json(json.text);
     if (value) out += *value;
@@ -60,7 +60,7 @@ struct CanonicalValue {
   }
 };
 
-// Names and values are written as canonical_json() would, without a text in between: most calls come this way.
+// Writes names and values directly in the form of canonical_json(): most calls use this path.
 std::optional<std::string> canonical_members(const std::vector<Input>& members) {
   std::vector<const Input*> sorted;
   sorted.reserve(members.size());
@@ -81,7 +81,7 @@ std::optional<std::string> canonical_members(const std::vector<Input>& members) 
     if (!std::visit(CanonicalValue{text}, each->value)) return std::nullopt;
   }
   text += '}';
-  // Beyond ASCII the order by UTF-16 units is another one.
+  // Outside ASCII, order by UTF-16 units differs from byte order.
   return ascii ? std::move(text) : canonical_json(text);
 }
 
@@ -94,7 +94,7 @@ core::OnUnknown on_unknown_of(OnUnknown on_unknown) {
   ONCE_ASSERT(false);
 }
 
-// Empty: nothing is wrong.
+// Empty: no mistake.
 std::string_view mistake_in(const Request& request) {
   if (!is_name(request.tenant)) return "tenant must have 1 to 255 bytes";
   if (!is_name(request.scope)) return "scope must have 1 to 255 bytes";

@@ -27,7 +27,7 @@ class Operations {
   OperationIds ids_;
 };
 
-// The canonical form of the inputs; nothing if they are not valid.
+// The canonical form of the inputs; nullopt if they are invalid.
 std::optional<std::string> canonical(const Inputs& inputs);
 
 // hex(id).hex(nonce), as in Idempotency-Claim.

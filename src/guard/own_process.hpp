@@ -1,5 +1,5 @@
-// The process that opened a guard. A child that was forked from it has a copy of the guard without its threads:
-// whatever waits for one of them would wait for ever.
+// Identifies the process that opened a guard. A forked child has a copy of the guard without its threads, so waiting
+// for one of them would never end.
 #pragma once
 
 #include <unistd.h>

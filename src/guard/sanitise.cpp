@@ -24,7 +24,7 @@ std::vector<Path> paths_of(const std::vector<std::string>& names) {
   return paths;
 }
 
-// Writes what is kept of a value. The rest is checked all the same.
+// Writes the kept part of a value, and checks the rest too.
 class Filter final : public JsonVisitor {
  public:
   explicit Filter(const Sanitise& what) : only_(paths_of(what.store_only)), never_(paths_of(what.never_store)) {}
@@ -43,14 +43,14 @@ class Filter final : public JsonVisitor {
   bool name(std::string_view content, std::string_view written) override {
     path_.emplace_back(content);
     written_name_ = written;
-    // A later reader may take the other one of two members with one name.
+    // Parsers disagree on which of two members with the same name counts.
     return open_.back().seen.insert(path_.back()).second;
   }
 
   bool scalar(const JsonScalar& value) override {
     const bool kept = fate_of_value() == Fate::kept;
     if (open_.empty()) {
-      // A value without members has none of those that may be stored.
+      // A value without members has none that may be stored.
       out_ = kept ? value.written : "null";
       return true;
     }
@@ -74,7 +74,7 @@ class Filter final : public JsonVisitor {
 
   struct Open {
     JsonContainer container;
-    Fate inside;  // what becomes of an element of an array, or of a member that is not named
+    Fate inside;  // the fate of array elements, and of members that are not listed
     bool writes;
     std::size_t written = 0;
     std::set<std::string, std::less<>> seen{};  // names of members
@@ -82,7 +82,7 @@ class Filter final : public JsonVisitor {
 
   bool in_object() const { return !open_.empty() && open_.back().container == JsonContainer::object; }
 
-  // Before a value that is written: the comma, and the name of a member.
+  // Writes what precedes a value: the comma, and the member's name.
   void separate() {
     if (open_.empty()) return;
     if (open_.back().written++ > 0) out_ += ',';
@@ -93,7 +93,7 @@ class Filter final : public JsonVisitor {
     if (in_object()) path_.pop_back();
   }
 
-  // A scalar that is only looked into is not kept: something below it was asked for.
+  // A scalar that is only looked into is not kept: a member inside it was listed.
   Fate fate_of_value() const {
     if (open_.empty()) return only_.empty() ? Fate::kept : Fate::looked_into;
     const Fate inside = open_.back().inside;
@@ -120,7 +120,7 @@ class Filter final : public JsonVisitor {
   const std::vector<Path> never_;
   std::string out_;
   std::vector<Open> open_;
-  Path path_;  // names of the members on the way here
+  Path path_;  // names of the enclosing members
   std::string_view written_name_;
 };
 

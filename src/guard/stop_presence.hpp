@@ -1,5 +1,5 @@
-// The caller of a guard as somebody who may stop waiting. Whoever requests the stop wakes those who wait for the
-// operation (Waiters::notify), from any thread; they look here when they wake.
+// Makes a std::stop_token of the caller a Presence. A stop request wakes the waiters of the operation (Waiters::notify)
+// from any thread; they check this when they wake.
 #pragma once
 
 #include <stop_token>

@@ -55,7 +55,7 @@ void ServiceManager::notify(std::string_view state) const {
   address.sun_family = AF_UNIX;
   if (!sender_.open() || socket_.size() >= sizeof address.sun_path) return;
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
-  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';  // of the abstract kind
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';  // an abstract socket
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
   ::sendto(sender_.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
 }

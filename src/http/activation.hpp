@@ -1,4 +1,4 @@
-// The protocol of systemd between a service manager and a process: inherited listening sockets (LISTEN_FDS), and
+// The systemd protocol between a service manager and a process: inherited listening sockets (LISTEN_FDS), and
 // notifications such as READY=1 (NOTIFY_SOCKET).
 #pragma once
 
@@ -20,12 +20,12 @@ struct InheritedSocket {
 // The number of the first inherited descriptor.
 inline constexpr int first_inherited = 3;
 
-// `count` and `names` as in LISTEN_FDS and LISTEN_FDNAMES. Each must be a listening socket. They are made non-blocking
-// and close-on-exec.
+// `count` and `names` are the values of LISTEN_FDS and LISTEN_FDNAMES. Each descriptor must be a listening socket; it
+// is made non-blocking and close-on-exec.
 Result<std::vector<InheritedSocket>> inherited_sockets(std::string_view count, std::string_view names);
 
 // Sends "READY=1" and the like to the socket that NOTIFY_SOCKET names. Empty: notifications are off. Failures are
-// ignored, because nobody could act on them.
+// ignored, because there is nothing to do about them.
 class ServiceManager {
  public:
   explicit ServiceManager(std::string_view socket);

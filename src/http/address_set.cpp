@@ -14,7 +14,7 @@ constexpr std::array<std::uint8_t, 12> ipv4_prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0,
 constexpr unsigned mapped_bits = 96;
 constexpr unsigned all_bits = 128;
 
-// "[::1]:80", "[::1]" and "1.2.3.4:80" as some proxies write them, without what is not the address.
+// The address in "[::1]:80", "[::1]" or "1.2.3.4:80", which some proxies write.
 std::string_view without_port(std::string_view entry) {
   if (entry.starts_with('[')) {
     const std::size_t end = entry.find(']');
@@ -62,7 +62,7 @@ std::string IpAddress::text() const {
 }
 
 std::optional<IpAddress> IpAddress::parse(std::string_view text) {
-  std::array<char, INET6_ADDRSTRLEN> copy{};  // with a 0 at its end
+  std::array<char, INET6_ADDRSTRLEN> copy{};  // zero-terminated
   if (text.size() >= copy.size() || text.contains('\0')) return std::nullopt;
   std::ranges::copy(text, copy.begin());
   IpAddress address;

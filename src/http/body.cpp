@@ -7,10 +7,10 @@ namespace once::http {
 namespace {
 
 constexpr std::size_t max_size_line = 256;      // hex digits and extensions
-constexpr std::size_t max_trailer_line = 2048;  // less than the room that connections keep behind a head
+constexpr std::size_t max_trailer_line = 2048;  // less than the buffer space that connections keep after a head
 constexpr std::size_t max_trailers = 8192;
 constexpr std::size_t most_joined_data = 16384;
-constexpr std::size_t small_chunk_digits = 3;  // less than 4 KiB: cheaper to move than to send by itself
+constexpr std::size_t small_chunk_digits = 3;  // less than 4 KiB: cheaper to move than to send separately
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -26,7 +26,7 @@ bool is_text(std::string_view line) {
   });
 }
 
-// Where a quoted string that begins the text ends; 0: it does not.
+// The end of the quoted string at the start of the text; 0: there is none.
 std::size_t end_of_quoted(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '"') return i + 1;
@@ -35,8 +35,8 @@ std::size_t end_of_quoted(std::string_view text) {
   return 0;
 }
 
-// *( ";" name [ "=" ( token / quoted-string ) ] ), without the blanks that RFC 9112 7.1.1 tolerates around ";" and "=":
-// readers differ on them. The text has no control characters.
+// *( ";" name [ "=" ( token / quoted-string ) ] ), without the blanks that RFC 9112 7.1.1 tolerates around ";" and "=",
+// because parsers differ on them. The text has no control characters.
 bool are_extensions(std::string_view text) {
   constexpr std::string_view ends = ";=";
   while (!text.empty()) {
@@ -55,7 +55,7 @@ bool are_extensions(std::string_view text) {
   return true;
 }
 
-// A line up to its CRLF, if it is all there; a bare CR or LF, or too long a line, is bad.
+// A line up to its CRLF, if it is complete; a bare CR or LF, or an overlong line, is bad.
 enum class ChunkLine : std::uint8_t { whole, partial, bad };
 
 ChunkLine find_line(std::string_view bytes, std::size_t limit, std::string_view& line) {
@@ -84,7 +84,7 @@ BodyDecoder::Step BodyDecoder::fail() {
   return {.kind = Kind::bad, .data = {}};
 }
 
-// Up to `remaining_` bytes; afterwards, when none remain, the state is `when_done`.
+// Takes up to `remaining_` bytes; when none remain, the next state is `when_done`.
 BodyDecoder::Step BodyDecoder::take(Buffer& buffer, State when_done) {
   const std::string_view unread = buffer.unread();
   if (unread.empty()) return {.kind = Kind::need_more, .data = {}};
@@ -113,7 +113,7 @@ BodyDecoder::Step BodyDecoder::next(Buffer& buffer) {
   return fail();
 }
 
-// chunk-size [ chunk-ext ]: 1 to 16 hex digits; extensions are text that means nothing to us and is not passed on.
+// chunk-size [ chunk-ext ]: 1 to 16 hex digits; extensions are ignored and not forwarded.
 bool BodyDecoder::parse_size_line(std::string_view line) {
   std::size_t digits = 0;
   remaining_ = 0;
@@ -173,20 +173,19 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
   }
 }
 
-// Small chunks that are here already are handed out as one: a peer that sends single bytes must not cost a system call
-// and a chunk for each of them on the other side.
+// Joins small chunks that have already arrived: a peer that sends single bytes must not cost a system call and an
+// outgoing chunk for each.
 BodyDecoder::Step BodyDecoder::joined_step(Buffer& buffer) {
   Step step = chunked_step(buffer);
   while (step.kind == Kind::data && step.data.size() < most_joined_data && next_chunk_is_small(buffer)) {
     const Step more = chunked_step(buffer);
-    if (more.kind != Kind::data) break;  // the next call says so again
+    if (more.kind != Kind::data) break;  // the next call reports it again
     step.data = buffer.joined(step.data, more.data);
   }
   return step;
 }
 
-// Between two chunks: the size line and some of the data of the next one are here, and it is not worth to be left
-// alone.
+// After a chunk: whether the size line and some data of a small next chunk have already arrived.
 bool BodyDecoder::next_chunk_is_small(const Buffer& buffer) const {
   if (state_ != State::chunk_end) return false;
   const std::string_view unread = buffer.unread();

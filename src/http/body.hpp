@@ -17,9 +17,9 @@ class BodyDecoder {
   explicit BodyDecoder(const Framing& framing);
 
   enum class Kind : std::uint8_t {
-    data,       // some bytes: they stay valid until the buffer is read into again
-    need_more,  // read into the buffer, or, at the end of the stream, call end_of_stream()
-    end,        // the whole body was handed out
+    data,       // some bytes, valid until the buffer is read into again
+    need_more,  // read into the buffer or, at the end of the stream, call end_of_stream()
+    end,        // the whole body was returned
     bad,        // malformed
   };
   struct Step {
@@ -27,7 +27,7 @@ class BodyDecoder {
     std::string_view data;
   };
 
-  // Hands out what the buffer holds of the body and consumes it there.
+  // Returns the next part of the body in the buffer and consumes it there.
   Step next(Buffer& buffer);
 
   // The peer has closed its side. True if the body may end here.
@@ -53,7 +53,7 @@ class BodyDecoder {
   std::size_t trailer_bytes_ = 0;
 };
 
-// The size line of a chunk, as we write it: hex and CRLF. Returns how many of the 18 bytes it took.
+// Writes the size line of a chunk, hex and CRLF. Returns how many of the 18 bytes it used.
 std::size_t write_chunk_size(char (&out)[18], std::uint64_t size);
 
 inline constexpr std::string_view last_chunk = "0\r\n\r\n";

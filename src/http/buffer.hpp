@@ -17,8 +17,8 @@
 
 namespace once::http {
 
-// Memory for the bodies that come faster than a connection's buffer takes them. One for each loop, and never more than
-// this: whoever makes slow connections cannot take more of it, and connections without a window read as they began.
+// Memory for bodies that arrive faster than a small buffer can take them. Each loop has this fixed amount: slow
+// connections cannot make it grow, and connections without a window keep their small buffer.
 class Windows {
  public:
   static constexpr std::size_t size = std::size_t{64} << 10U;
@@ -60,7 +60,7 @@ class Buffer {
     return {first.data(), first.size() + second.size()};
   }
 
-  // Consumes the first `count` unread bytes, and keeps them in place until unpin().
+  // Consumes the first `count` unread bytes, but keeps them in place until unpin().
   void pin(std::size_t count) {
     if (!holds(pinned_ == 0 && begin_ == 0 && count <= end_)) return;
     begin_ = pinned_ = count;
@@ -91,7 +91,7 @@ class Buffer {
     end_ += count;
     filled_ = end_ == capacity_;
   }
-  // The last read took all the room: there is probably more.
+  // Whether the last read filled all the space, so more bytes are probably waiting.
   bool filled() const { return filled_; }
 
   std::size_t capacity() const { return capacity_; }
@@ -108,8 +108,8 @@ class Buffer {
     capacity_ = capacity;
   }
 
-  // Goes on in a window, if there is one. Unread bytes move there. Pinned ones stay where they are, and it ends when
-  // they are given up. False: it has none.
+  // Continues in a window, if one is free. Unread bytes move there; pinned ones stay in place until they are discarded,
+  // which also ends the use of the window. False: none is free.
   bool widen(Windows& windows) {
     if (windows_ != nullptr) return true;
     if (broken_ || capacity_ >= Windows::size || !windows.take()) return false;
@@ -145,7 +145,7 @@ class Buffer {
     return false;
   }
 
-  // Back from the window, if the unread bytes fit.
+  // Moves back from the window if the unread bytes fit into the small buffer.
   void narrow() {
     if (windows_ == nullptr || end_ - begin_ > narrow_capacity_) return;
     if (!empty()) std::memcpy(narrow_.get(), data_.get() + begin_, end_ - begin_);
@@ -173,9 +173,9 @@ class Buffer {
   std::size_t pinned_ = 0;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::unique_ptr<char[]> narrow_;  // while `data_` is a window
+  std::unique_ptr<char[]> narrow_;  // kept while `data_` is a window
   std::size_t narrow_capacity_ = 0;
-  Windows* windows_ = nullptr;  // that it is of
+  Windows* windows_ = nullptr;  // the owner of that window
   bool filled_ = false;
   bool broken_ = false;
 };

@@ -62,7 +62,7 @@ PeerNetwork network_of(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     sockaddr_in four{};
     std::memcpy(&four, &address, sizeof four);
-    network.bytes[10] = network.bytes[11] = 0xff;  // as IPv6 writes it
+    network.bytes[10] = network.bytes[11] = 0xff;  // in the IPv6 notation of IPv4
     std::memcpy(network.bytes.data() + 12, &four.sin_addr, sizeof four.sin_addr);
   }
   if (address.ss_family == AF_INET6) {
@@ -221,7 +221,7 @@ Result<int> listen_on_unix(const std::string& path) {
   if (::bind(listener.get(), where, size) != 0) {
     if (errno != EADDRINUSE) return system_error(cannot, errno);
     const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    // Refused: a socket that nobody listens on. Anything else is not ours to remove.
+    // Refused means a socket file without a listener, which may be replaced. Anything else must stay.
     if (::connect(probe.get(), where, size) == 0) return system_error(cannot, EADDRINUSE);
     struct stat status{};
     const bool stale = errno == ECONNREFUSED && ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);

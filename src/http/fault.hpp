@@ -10,15 +10,15 @@
 
 namespace once::http {
 
-// A broken invariant is a bug of ours, but it ends only its connection: with ONCE_ASSERT, a client that can trigger it
-// could end the process.
+// A broken invariant is a bug in Once, but it ends only its connection: if it ended the process like ONCE_ASSERT, a
+// client that can trigger it could stop the service.
 struct ConnectionFault {
   const char* invariant;
   const char* file;
   int line;
 };
 
-// What a file descriptor was needed for.
+// The purpose of a file descriptor.
 enum class DescriptorUse : std::uint8_t {
   client,    // a connection waits to be accepted
   upstream,  // a connection to a backend, for a request or a health check
@@ -29,7 +29,7 @@ std::string_view name_of(DescriptorUse use);
 
 struct NoDescriptor {
   DescriptorUse use;
-  std::string_view error;  // as the system says it
+  std::string_view error;  // the system's error message
   std::chrono::nanoseconds now;
 };
 

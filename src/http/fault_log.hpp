@@ -1,4 +1,4 @@
-// Counts and logs what the loops of the process report: broken invariants of connections, and descriptors that ran out.
+// Counts and logs what the process's loops report: broken invariants of connections, and running out of descriptors.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@ class FaultLog final : public FaultListener {
  public:
   explicit FaultLog(const Log& log) : log_(log) {}
 
-  // From any thread.
+  // Thread-safe.
   void connection_fault(const ConnectionFault& fault) override;
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
   void out_of_descriptors(const NoDescriptor& what) override;
   std::uint64_t out_of_descriptors(DescriptorUse use) const { return of(use).load(std::memory_order_relaxed); }
-  // All uses together, and when it last happened; min(): never.
+  // The total over all uses, and the time of the last one; min(): never.
   std::uint64_t out_of_descriptors() const;
   std::chrono::nanoseconds last_out_of_descriptors() const {
     return std::chrono::nanoseconds(last_out_.load(std::memory_order_relaxed));

@@ -12,7 +12,7 @@ namespace once::http {
 namespace {
 
 constexpr std::string_view crlf = "\r\n";
-constexpr std::size_t first_line_rest = 64;  // method, version and two blanks are not this long
+constexpr std::size_t first_line_rest = 64;  // more than method, version and two blanks need
 
 using CharSet = std::array<bool, 256>;
 
@@ -30,7 +30,7 @@ constexpr CharSet set_of(std::string_view extra, bool letters_and_digits) {
 constexpr CharSet token_chars = set_of("!#$%&'*+-.^_`|~", true);
 constexpr CharSet host_chars = set_of("-._~%!$&'()*+,;=:[]", true);
 
-// Visible ASCII without the fragment mark, which has no place in a request.
+// Visible ASCII except '#': a fragment is not allowed in a request.
 constexpr CharSet target_chars = [] {
   CharSet set{};
   for (unsigned c = 0x21; c < 0x7f; ++c) set[c] = c != '#';
@@ -49,7 +49,7 @@ bool is_field_char(char c) {
   return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
 }
 
-// No control character but the tab. Eight bytes at a time: values are most of a head.
+// Whether there is no control character except tab. Checks eight bytes at a time, because values are most of a head.
 bool is_field_text(std::string_view text) {
   constexpr std::uint64_t ones = 0x0101010101010101U;
   constexpr std::uint64_t highs = 0x80 * ones;
@@ -59,7 +59,7 @@ bool is_field_text(std::string_view text) {
     const std::uint64_t below_space = (word - 0x20 * ones) & ~word & highs;
     const std::uint64_t not_delete = word ^ (0x7f * ones);
     const std::uint64_t is_delete = (not_delete - ones) & ~not_delete & highs;
-    // Either may flag a good byte next to a bad one, and a tab is good: look closer.
+    // The tests may flag a good byte next to a bad one, and they flag tabs, which are good: check each byte.
     if ((below_space | is_delete) != 0 && !std::ranges::all_of(text.substr(0, sizeof word), is_field_char))
       return false;
     text.remove_prefix(sizeof word);
@@ -83,9 +83,8 @@ ParseResult bad(HeadError error) {
 
 enum class HeadLine : std::uint8_t { whole, partial, bad };
 
-// The line that starts at `position`, without its CRLF; `position` moves behind it. A bare CR is bad; a bare LF is left
-// in the line for the caller to refuse, unless the line is partial: one that holds it never becomes good, and must not
-// be waited for.
+// The line at `position`, without its CRLF; `position` moves past it. A bare CR is bad. A bare LF stays in the line for
+// the caller to refuse; in an incomplete line it is refused at once, because more bytes cannot make the line valid.
 HeadLine next_line(std::string_view bytes, std::size_t& position, std::string_view& line) {
   const std::size_t end = bytes.find('\r', position);
   if (end == std::string_view::npos || end + 1 == bytes.size()) {
@@ -107,7 +106,7 @@ bool parse_length(std::string_view text, std::uint64_t& length) {
   return true;
 }
 
-// What the fields say about framing and the connection, gathered while they are read.
+// What the fields say about framing and the connection, collected during parsing.
 struct Facts {
   std::optional<std::string_view> content_length;
   std::optional<std::string_view> transfer_encoding;
@@ -124,7 +123,7 @@ struct Facts {
   std::size_t connection_items = 0;
 };
 
-// Every field is compared with every item of Connection, so a long list would multiply the work of one request.
+// Every field is compared with every item of Connection, so a long list would multiply the work for one request.
 constexpr std::size_t most_connection_items = 64;
 
 void note_connection(Head& head, Facts& facts, std::string_view value) {
@@ -145,7 +144,7 @@ void note_connection(Head& head, Facts& facts, std::string_view value) {
   }
 }
 
-// Any protocol may be tunnelled but HTTP/2: requests inside that tunnel would pass by us unseen.
+// Any protocol may be upgraded to except HTTP/2: requests inside that tunnel would bypass Once.
 void note_upgrade(Facts& facts, std::string_view value) {
   facts.has_upgrade = true;
   facts.upgrade_to_http_2 = facts.upgrade_to_http_2 || named_in_connection(value, "h2c");
@@ -184,8 +183,8 @@ void note(Head& head, Facts& facts, const Field& field) {
   }
 }
 
-// One line of the fields. No colon, no name, white space before the colon and a folded line all fail here: none of it
-// is a token.
+// Parses one field line. A missing colon or name, white space before the colon and a folded line are all refused,
+// because the name is no token then.
 ParseResult parse_field(std::string_view line, std::string_view with_end, const HeadLimits& limits, Head& head,
                         Facts& facts) {
   std::size_t colon = 0;
@@ -200,7 +199,7 @@ ParseResult parse_field(std::string_view line, std::string_view with_end, const 
   return {.parsed = Parsed::complete};
 }
 
-// The fields from `position` to the empty line; then the head's size is known.
+// Parses the fields from `position` to the empty line and sets the head's size.
 ParseResult parse_fields(std::string_view bytes, std::size_t position, const HeadLimits& limits, Head& head,
                          Facts& facts) {
   while (true) {
@@ -219,7 +218,7 @@ ParseResult parse_fields(std::string_view bytes, std::size_t position, const Hea
   return position > limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::complete};
 }
 
-// Content-Length and Transfer-Encoding, where they agree on one meaning. False: ambiguous or malformed.
+// Derives the framing from Content-Length and Transfer-Encoding. False: they are ambiguous or malformed.
 bool explicit_framing(const Facts& facts, Framing& framing) {
   if (facts.several_lengths || facts.several_codings) return false;
   if (facts.content_length && facts.transfer_encoding) return false;
@@ -231,8 +230,8 @@ bool explicit_framing(const Facts& facts, Framing& framing) {
   return true;
 }
 
-// What a Transfer-Encoding says that is not "chunked" alone. A coding before chunked is one that is not supported here.
-// Whatever does not end in chunked, or has it twice, leaves the end of the body open (RFC 9112 6.3).
+// The error for a Transfer-Encoding other than just "chunked". Another coding before chunked is unsupported. A list
+// that does not end in chunked, or has it twice, leaves the end of the body undefined (RFC 9112 6.3).
 HeadError coding_error(std::string_view codings) {
   const std::size_t last = codings.rfind(',');
   if (last == std::string_view::npos || !same_name(trim(codings.substr(last + 1)), "chunked")) {
@@ -265,7 +264,7 @@ void reset(Head& head) {
   head.connection_names_fields = false;
 }
 
-// "HTTP/1.1". A higher minor version is read as the highest that is known (RFC 9110 2.5); another major version is
+// Parses "HTTP/1.1". A higher minor version counts as the highest known one (RFC 9110 2.5); another major version is
 // bad_version, and anything else `malformed`.
 ParseResult parse_version(std::string_view text, HeadError malformed, Version& version) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -283,7 +282,7 @@ bool take_scheme(std::string_view& target, std::string_view scheme) {
   return true;
 }
 
-// absolute-form becomes what an origin server is sent, and its authority the host. False: it is no such form.
+// Converts an absolute-form target to origin-form, with its authority as host. False: it is not in absolute-form.
 bool take_authority(RequestHead& head, std::optional<std::string_view>& authority) {
   std::string_view rest = head.target;
   if (take_scheme(rest, "http://")) {
@@ -319,8 +318,8 @@ ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, 
   const ParseResult version = parse_version(line.substr(last + 1), HeadError::bad_request_line, head.version);
   if (version.parsed != Parsed::complete) return version;
   head.method = parse_method(head.method_text);
-  // Whatever form their target has. A CONNECT opens a tunnel past every route, and a TRACE shows a script the
-  // credentials that its browser hides from it.
+  // Refuse these whatever their target: CONNECT tunnels past every route, and TRACE shows scripts the credentials that
+  // a browser hides from them.
   if (head.method == Method::connect || head.method == Method::trace) return bad(HeadError::unsupported_method);
   if (head.target.front() != '/') {
     const bool asterisk = head.target == "*" && head.method == Method::options;
@@ -334,7 +333,7 @@ ParseResult check_request(RequestHead& head, const Facts& facts, std::optional<s
   if (facts.several_hosts || (!facts.host && head.version == Version::http_1_1)) return bad(HeadError::bad_host);
   head.has_host = facts.host.has_value();
   head.host = facts.host.value_or(std::string_view());
-  // It is part of the scope of every key. RFC 9112 3.2 has it empty only for URLs without an authority.
+  // Host is part of the scope of every key. RFC 9112 3.2 allows an empty one only for URLs without an authority.
   if (head.has_host && head.host.empty()) return bad(HeadError::bad_host);
   if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
   if (authority) head.host = *authority;
@@ -347,7 +346,7 @@ ParseResult check_request(RequestHead& head, const Facts& facts, std::optional<s
 }
 
 ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
-  constexpr std::size_t status_at = 9;  // behind "HTTP/1.1 "
+  constexpr std::size_t status_at = 9;  // after "HTTP/1.1 "
   constexpr std::size_t status_end = status_at + 3;
   if (line.size() < status_end || line[status_at - 1] != ' ') return bad(HeadError::bad_status_line);
   const ParseResult version = parse_version(line.substr(0, status_at - 1), HeadError::bad_status_line, head.version);
@@ -363,7 +362,7 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
     head.reason = line.substr(status_end + 1);
   }
   if (!is_field_text(head.reason)) return bad(HeadError::bad_status_line);
-  // RFC 9110 15: a status that there is not counts as a 5xx. This one says that the backend's response is not valid.
+  // RFC 9110 15: treat an undefined status as a 5xx. 502 says that the backend's response is invalid.
   if (head.status < 100 || head.status > 599) {
     head.status = 502;
     head.reason = {};
@@ -371,8 +370,8 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
   return {.parsed = Parsed::complete};
 }
 
-// The same length several times, in one field or in several, becomes one (RFC 9112 6.3). Requests may not have that:
-// another reader on the way may have taken one of them.
+// Unites equal lengths, repeated in one field or in several (RFC 9112 6.3). Requests with them are refused, because
+// another parser on the way may have used just one.
 void unite_lengths(Head& head, Facts& facts) {
   if (!facts.content_length || (!facts.several_lengths && !facts.content_length->contains(','))) return;
   const auto is_length = [](const Field& field) { return same_name(field.name, "content-length"); };
@@ -433,7 +432,7 @@ std::optional<std::string_view> Head::find(std::string_view name) const {
 bool Head::hop_by_hop(std::string_view name) const {
   if (is_hop_by_hop(name)) return true;
   if (!connection_names_fields) return false;
-  // Named or not: without them the message would be another one.
+  // Never hop-by-hop, even if Connection names them: without them the message would be a different one.
   if (same_name(name, "content-length") || same_name(name, "host")) return false;
   for (const Field& field : fields) {
     if (same_name(field.name, "connection") && named_in_connection(field.value, name)) return true;

@@ -21,7 +21,7 @@ namespace once::http {
 struct Field {
   std::string_view name;
   std::string_view value;  // without white space around it
-  std::string_view line;   // as it was sent, with its CRLF
+  std::string_view line;   // as received, with its CRLF
 };
 
 // How the end of the body is found.
@@ -70,11 +70,11 @@ enum class TargetScheme : std::uint8_t { none, http, https };
 struct RequestHead : Head {
   std::string_view method_text;
   Method method = Method::other;
-  std::string_view target;  // origin-form or *, byte for byte; absolute-form is converted to one of them
+  std::string_view target;  // origin-form or *, byte for byte; an absolute-form is converted
   std::string_view path;    // of the target, without the query
-  std::string_view host;    // of an absolute-form target, whatever the field Host says (RFC 9112 3.2.2), or else that
+  std::string_view host;    // from an absolute-form target if there is one (RFC 9112 3.2.2), else from Host
   TargetScheme scheme = TargetScheme::none;
-  bool has_host = false;  // the field
+  bool has_host = false;  // whether the field is present
   bool expects_continue = false;
   std::string made_target;  // storage for the target of a URL with a query and no path
 };
@@ -122,7 +122,7 @@ class HeadProgress {
   std::size_t seen_ = 0;
 };
 
-// `answers` is the method of the request: it decides whether the response has a body.
+// `answers` is the method of the request, which decides whether the response has a body.
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answers, ResponseHead& head);
 
 }  // namespace once::http

@@ -20,8 +20,8 @@ namespace once::http {
 
 namespace {
 
-// No more than this waits in the kernel for a peer that does not read: it would be memory that nobody limits, and a
-// write that looks done.
+// Limits the bytes that wait in the kernel for a slow reader: they would be unlimited memory, and writes would seem
+// complete.
 constexpr int most_unsent = 128 << 10;
 
 void set_no_delay(int fd) {
@@ -29,8 +29,8 @@ void set_no_delay(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// The C library's recv and send are cancellation points: in a process with threads each call pays for switching that on
-// and off again. Nothing here is ever cancelled that way.
+// The C library's recv and send are cancellation points, which cost extra work per call in a process with threads.
+// Threads are never cancelled here.
 ssize_t receive_from(int fd, std::span<char> room, int flags) {
   return ::syscall(SYS_recvfrom, fd, room.data(), room.size(), flags, nullptr, nullptr);
 }

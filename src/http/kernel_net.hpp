@@ -8,7 +8,7 @@
 
 namespace once::http {
 
-// Has no state, so all loops of the process share one.
+// Stateless, so all loops of the process share one.
 class KernelNet final : public Net {
  public:
   std::unique_ptr<Poller> poller() override;

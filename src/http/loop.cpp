@@ -55,7 +55,7 @@ void Loop::run() {
   while (!stopping_.load(std::memory_order_acquire)) turn(wait_milliseconds());
 }
 
-// Between its turns the thread is not the loop's own: what is posted then must ask for a turn.
+// Between rounds this thread does not count as the loop's own: work that is posted then must wake the loop.
 bool Loop::run_ready() {
   thread_.store(::pthread_self(), std::memory_order_relaxed);
   turn(0);
@@ -79,7 +79,7 @@ void Loop::turn(int milliseconds) {
       run_posted();
     }
   }
-  // Before the timers: what only waited for its turn is not too late.
+  // Before the timers: work that only waited for its turn is not late.
   run_next_turn();
   renew_budget();
   wheel_.advance(now_tick());
@@ -94,7 +94,7 @@ void Loop::arm_next_turn(Timer& timer) {
   next_turn_.previous = &timer;
 }
 
-// Only those that are there now: what they arm waits for the turn after this one.
+// Runs only what is queued now: what it queues waits for the following round.
 void Loop::run_next_turn() {
   if (next_turn_.next == &next_turn_) return;
   Timer due = next_turn_;
@@ -108,7 +108,7 @@ void Loop::run_next_turn() {
   }
 }
 
-// Also what that posts: a turn ends when nothing is left to do without waiting.
+// Includes work that is posted meanwhile: a round ends when nothing is left to do without waiting.
 void Loop::run_own() {
   while (own_ != nullptr) {
     Work& work = *own_;
@@ -154,8 +154,8 @@ void Loop::post_all(std::span<Work* const> works) {
 
 void Loop::run_posted() {
   poller_->take_wake();
-  // Cleared before the list is taken, so that a later post sends a wake-up of its own; an exchange and not a store, so
-  // that whatever was pushed by those who found it set is seen below.
+  // Cleared before the list is taken, so that a later post sends its own wake-up. An exchange rather than a store: work
+  // pushed by threads that saw the flag set is then visible below.
   wake_sent_.exchange(false, std::memory_order_acq_rel);
   Work* newest_first = posted_.exchange(nullptr, std::memory_order_acquire);
   Work* in_order = nullptr;

@@ -27,16 +27,16 @@ class Pollable {
   ~Pollable() = default;
 };
 
-// How much one callback may do before other connections get a turn. A step is a socket operation that did not have to
-// wait. Without this limit a peer that is always ready would monopolise the thread.
+// The limits of one callback before other connections get a turn. A step is a socket operation that did not have to
+// wait. Without limits, a peer that is always ready would monopolise the thread.
 inline constexpr std::size_t most_steps_at_once = 64;
 inline constexpr std::size_t most_bytes_at_once = std::size_t{256} << 10U;
 
 class Loop final : public Executor {
  public:
-  // On the kernel's network.
+  // Uses the kernel's network.
   Loop();
-  // On this network, which outlives the loop.
+  // Uses this network, which outlives the loop.
   explicit Loop(Net& net);
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -44,12 +44,13 @@ class Loop final : public Executor {
 
   // Runs until stop(). Call it once.
   void run();
-  // From any thread.
+  // Thread-safe.
   void stop();
 
-  // Instead of run(), for a loop in virtual time: handles what is ready now, without waiting. False: it was stopped.
+  // Instead of run(), for a loop in virtual time: handles what is ready now, without waiting. False: the loop was
+  // stopped.
   bool run_ready();
-  // How long until the next timer or posted work is due; -1: there is none.
+  // The time until the next timer or posted work; -1: there is none.
   int wait_milliseconds() const;
 
   Net& net() const { return net_; }
@@ -59,7 +60,7 @@ class Loop final : public Executor {
   void arm(Timer& timer, Duration after) override { wheel_.arm(timer, now_tick(), after); }
   void disarm(Timer& timer) override { wheel_.disarm(timer); }
 
-  // To be called after every step. When the budget is used up, the next step waits for the loop's next turn.
+  // Call after every step. When the budget is used up, the next step waits for the loop's next round.
   void spend(std::size_t bytes) {
     ++steps_;
     bytes_ += bytes;
@@ -73,14 +74,15 @@ class Loop final : public Executor {
 
   // False: the kernel cannot watch another descriptor.
   [[nodiscard]] bool add(int fd, Pollable& pollable);
-  // Afterwards the pollable gets no more events, not even those already fetched. Call it before the descriptor is
-  // closed: epoll goes on watching a closed descriptor while another process has it open.
+  // Afterwards the pollable gets no more events, not even those already fetched. Call it before closing the descriptor:
+  // epoll continues to watch a closed descriptor that another process has open.
   void forget(int fd, Pollable& pollable);
 
-  // For the buffers of its connections.
+  // Shared by the buffers of this loop's connections.
   Windows& windows() { return windows_; }
 
-  // Faults of connections on this loop. The listener outlives them. Without one, a fault is a line on stderr.
+  // Reports faults of this loop's connections to the listener, which outlives them. Without one, faults are written to
+  // stderr.
   void listen(FaultListener& listener) { fault_listener_ = &listener; }
   void report(const ConnectionFault& fault);
   void report_out_of_descriptors(DescriptorUse use, std::string_view error);
@@ -109,13 +111,13 @@ class Loop final : public Executor {
   FaultListener* fault_listener_ = nullptr;
   std::atomic<pthread_t> thread_{};
   Work* own_ = nullptr;     // posted by this thread, oldest first
-  Work** own_end_ = &own_;  // where the next one goes
+  Work** own_end_ = &own_;  // the end of that list
   std::atomic<Work*> posted_ = nullptr;
   std::atomic<bool> wake_sent_ = false;
   std::atomic<bool> stopping_ = false;
 };
 
-// Waits until the loop, which runs on another thread, has begun a new turn: everything from before the call is done.
+// Waits until the loop, which runs on another thread, has begun a new round: everything from before the call is done.
 void wait_for_turn(Loop& loop);
 
 }  // namespace once::http

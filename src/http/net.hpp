@@ -25,14 +25,15 @@ class Poller {
  public:
   virtual ~Poller() = default;
 
-  // Readable, writable and end of stream are reported with this tag. False: the system cannot watch another descriptor.
+  // Events are reported with this tag: readable, writable and end of stream. False: the system cannot watch another
+  // descriptor.
   virtual bool add(int fd, void* tag) = 0;
   virtual void remove(int fd) = 0;
 
   // Waits for events, at most this many milliseconds; -1: no limit. An event with a null tag is a wake(): call
   // take_wake().
   virtual int wait(std::span<epoll_event> room, int milliseconds) = 0;
-  // From any thread: ends the current wait, or the next one.
+  // Thread-safe: ends the current wait, or the next one.
   virtual void wake() = 0;
   virtual void take_wake() = 0;
 };
@@ -42,7 +43,7 @@ class Net {
   virtual ~Net() = default;
 
   virtual std::unique_ptr<Poller> poller() = 0;
-  // Monotonic time, by which loops arm their timers.
+  // The monotonic time of loops' timers.
   virtual std::chrono::nanoseconds now() const = 0;
 
   // An accepted connection, with TCP_NODELAY and a limit on unsent bytes in the kernel.
@@ -61,7 +62,7 @@ class Net {
   virtual void shut_down_writing(int fd) = 0;
   // SO_LINGER with a time of zero: the peer sees a reset when the descriptor is closed.
   virtual void reset_on_close(int fd) = 0;
-  // Takes that back.
+  // Undoes reset_on_close().
   virtual void end_on_close(int fd) = 0;
   virtual void close(int fd) = 0;
 

@@ -25,7 +25,7 @@ constexpr std::size_t longest_v1 = 107;  // with its line end
 constexpr std::string_view v2_start{"\r\n\r\n\0\r\nQUIT\n", 12};
 constexpr std::size_t v2_fixed = 16;  // the start, version and command, family, length
 
-// Of the addresses of a version 2 header, by family.
+// Sizes of the address block of a version 2 header, by family.
 constexpr std::size_t ipv4_block = 12;
 constexpr std::size_t ipv6_block = 36;
 constexpr std::size_t unix_block = 216;
@@ -40,7 +40,7 @@ ProxyHeaderRead whole(Source source, std::size_t size) {
   return {.kind = Kind::whole, .header = {.source = source, .address = {}, .size = size}, .problem = {}};
 }
 
-// One of them is the beginning of the other.
+// Whether one is a prefix of the other.
 bool agree(std::string_view bytes, std::string_view start) {
   const std::size_t common = std::min(bytes.size(), start.size());
   return bytes.substr(0, common) == start.substr(0, common);
@@ -118,7 +118,7 @@ ProxyHeaderRead read_v1(std::string_view bytes) {
   return malformed("a version 1 header names no known protocol");
 }
 
-// Each is a type, a length and a value; only a checksum is looked at.
+// Extensions have a type, a length and a value; only a checksum is verified.
 std::optional<std::string_view> wrong_extras(std::string_view header, std::size_t at) {
   while (at < header.size()) {
     if (header.size() - at < 3) return "an extension of a version 2 header is cut off";
@@ -153,7 +153,7 @@ ProxyHeaderRead read_v2_addresses(std::string_view header) {
     default: return malformed("a version 2 header names no stream protocol");
   }
   if (header.size() < v2_fixed + block) return malformed("a version 2 header is too short for its addresses");
-  // Without a family nothing says where addresses would end, so nothing behind them can be checked.
+  // Without an address family the size of the addresses is unknown, so nothing after them can be checked.
   if (block == 0) return whole(Source::unknown, header.size());
   if (const auto wrong = wrong_extras(header, v2_fixed + block)) return malformed(*wrong);
   ProxyHeaderRead read = whole(block == unix_block ? Source::unknown : Source::client, header.size());

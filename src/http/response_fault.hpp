@@ -22,7 +22,7 @@ enum class ResponseFault : std::uint8_t {
 };
 inline constexpr std::size_t response_fault_count = 9;
 
-// The name in the log and the metrics.
+// The name in logs and metrics.
 std::string_view name_of(ResponseFault fault);
 
 }  // namespace once::http

@@ -24,7 +24,8 @@ constexpr Duration read_limit = std::chrono::seconds(10);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(2);
-// For all answers together once the service is told to stop, however slowly they are read: somebody waits for its end.
+// The limit for all pending responses together once the service is stopped, however slowly they are read, because
+// stop() waits.
 constexpr Duration stop_limit = std::chrono::seconds(1);
 constexpr HeadLimits service_head_limits;
 constexpr std::size_t service_window = 4096;
@@ -93,26 +94,26 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Task<void> run() {
     while (!displaced_) {
       buffer_.rewind();
-      const bool got_head = co_await read_head();
-      if (!got_head) co_return;
+      const MessageRead head = co_await read_head();
+      if (head == MessageRead::closed) co_return;
       buffer_.pin(head_.size);
       let_body_go();
       const Admission admission = service_.handler_.admit(request());
-      bool kept = false;
+      Persistence after = Persistence::close;
       if (admission.refusal && head_.framing.has_body()) {
         co_await end_with(*admission.refusal);
       } else if (admission.refusal) {
-        kept = co_await reply(*admission.refusal);
+        after = co_await reply(*admission.refusal);
       } else {
-        const bool got_body = co_await read_body(std::min(admission.max_body, service_.limits_.max_body));
-        if (got_body) kept = co_await answer();
+        const MessageRead body = co_await read_body(std::min(admission.max_body, service_.limits_.max_body));
+        if (body == MessageRead::whole) after = co_await answer();
       }
-      if (!kept) co_return;
+      if (after == Persistence::close) co_return;
       buffer_.unpin();
     }
   }
 
-  // Says why, and closes.
+  // Replies with the reason and closes.
   Task<void> refuse(Refused what, std::string_view why) {
     const ServiceResponse response = service_.handler_.refuse(what, why);
     co_await end_with(response);
@@ -126,7 +127,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     previous->next = next;
     next->previous = previous;
   }
-  // As its youngest. A connection that was displaced stays out of the lists.
+  // Appends it as the newest. A displaced connection stays out of the lists.
   void move_to(List& list) {
     if (displaced_) return;
     unlink();
@@ -139,37 +140,37 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   ServiceRequest request() const { return {.head = head_, .body = body_, .client_left = client_left_, .peer = peer_}; }
 
-  // False: the connection ends here, as after reply().
-  Task<bool> answer() {
+  // These return whether the connection is kept.
+  Task<Persistence> answer() {
     move_to(service_.working_);
     watch_client();
     const ServiceRequest asked = request();
     const ServiceResponse response = co_await service_.handler_.handle(asked);
     let_body_go();
     socket_.unwatch();
-    if (!service_.cut_off_) socket_.restore();  // told to stop or not, this answer still goes out
+    if (!service_.cut_off_) socket_.restore();  // this response is sent even while stopping
     if (!response.stream) move_to(service_.waiting_);
     if (response.drop || service_.cut_off_) {
       socket_.reset_on_close();
-      co_return false;
+      co_return Persistence::close;
     }
-    const bool kept = co_await reply(response);
-    co_return kept;
+    const Persistence after = co_await reply(response);
+    co_return after;
   }
 
-  Task<bool> reply(const ServiceResponse& response) {
+  Task<Persistence> reply(const ServiceResponse& response) {
     if (service_.stopping_ || response.stream) head_.persistence = Persistence::close;
     write_head(out_, response, head_.persistence);
     const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
     const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
-    if (sent.status != Io::ok) co_return false;
+    if (sent.status != Io::ok) co_return Persistence::close;
     if (response.stream && head_.method != Method::head) co_await stream(*response.stream);
-    if (head_.persistence == Persistence::keep) co_return true;
+    if (head_.persistence == Persistence::keep) co_return Persistence::keep;
     if (!buffer_.empty() || socket_.peer_now() == Socket::Peer::bytes) co_await linger();
-    co_return false;
+    co_return Persistence::close;
   }
 
-  // Closes after the response, once the client has had time to read it.
+  // Sends the response, then closes once the client has had time to read it.
   Task<void> end_with(const ServiceResponse& response) {
     move_to(service_.refused_);
     write_head(out_, response, Persistence::close);
@@ -178,7 +179,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     if (sent.status == Io::ok) co_await linger();
   }
 
-  // Closed with bytes unread, the connection would be reset and the answer lost on its way.
+  // Closing with unread bytes would reset the connection, and the response in flight would be lost.
   Task<void> linger() {
     move_to(service_.refused_);
     socket_.shut_down_writing();
@@ -191,7 +192,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
     }
   }
 
-  // Between two pieces the client is waited for: it has nothing to say, so whatever comes of it is the end.
+  // Between two pieces, waits for the client: it should send nothing, so any event ends the stream.
   Task<void> stream(ServiceStream& source) {
     std::array<char, 1> unexpected{};
     while (!service_.stopping_) {
@@ -210,35 +211,40 @@ class Service::Connection final : public Link, private Socket::Watcher {
   }
   void peer_moved(Socket::Peer what) override { client_left_ = what != Socket::Peer::bytes; }
 
-  Task<bool> read_head() {
+  enum class MessageRead : std::uint8_t {
+    whole,
+    closed,  // refused, or the client has left: the connection ends
+  };
+
+  Task<MessageRead> read_head() {
     began_ = socket_.loop().now();
     head_.method = Method::other;
     HeadProgress progress;
     while (true) {
       if (!buffer_.empty() && progress.worth_parsing(buffer_.unread(), service_head_limits)) {
         const ParseResult result = parse(buffer_.unread(), service_head_limits, head_);
-        if (result.parsed == Parsed::complete) co_return true;
+        if (result.parsed == Parsed::complete) co_return MessageRead::whole;
         if (result.parsed == Parsed::bad) {
           co_await refuse(Refused::bad_request, describe(result.error));
-          co_return false;
+          co_return MessageRead::closed;
         }
       }
       const bool begun = !buffer_.empty();
       const Duration limit = begun ? std::min(read_limit, left()) : idle_limit;
       const IoResult got = co_await socket_.read_some(buffer_.room(), limit);
-      if (got.status != Io::ok || (begun && left() == Duration::zero())) co_return false;
+      if (got.status != Io::ok || (begun && left() == Duration::zero())) co_return MessageRead::closed;
       if (!begun) began_ = socket_.loop().now();
       buffer_.commit(got.bytes);
     }
   }
 
-  // Of the time in which all of a request must have come, however it trickles.
+  // The time left to receive the whole request.
   Duration left() const {
     const auto spent = std::chrono::floor<Duration>(socket_.loop().now() - began_);
     return std::clamp(request_limit - spent, Duration::zero(), request_limit);
   }
 
-  // Counted by what comes, not by what is announced. False: there is no memory for it.
+  // Reserves by bytes received, not by bytes announced. False: no memory is left.
   bool make_body_room(std::size_t bytes) {
     const std::size_t needed = body_.size() + bytes;
     const std::size_t room = std::max(body_.capacity(), service_window);
@@ -259,24 +265,24 @@ class Service::Connection final : public Link, private Socket::Watcher {
     service_.handler_.give_back_memory(std::exchange(counted_, 0));
   }
 
-  Task<bool> read_body(std::size_t most) {
+  Task<MessageRead> read_body(std::size_t most) {
     BodyDecoder decoder(head_.framing);
     constexpr std::string_view too_large = "The body is larger than the limit.";
     constexpr std::string_view no_memory = "There is no memory for the body now. Retry later.";
     if (head_.framing.kind == Framing::Kind::length && head_.framing.length > most) {
       co_await refuse(Refused::body_too_large, too_large);
-      co_return false;
+      co_return MessageRead::closed;
     }
     if (head_.expects_continue) {
       const IoResult sent = co_await socket_.write_all(go_on, read_limit);
-      if (sent.status != Io::ok) co_return false;
+      if (sent.status != Io::ok) co_return MessageRead::closed;
     }
     while (true) {
       const BodyDecoder::Step step = decoder.next(buffer_);
-      if (step.kind == BodyDecoder::Kind::end) co_return true;
+      if (step.kind == BodyDecoder::Kind::end) co_return MessageRead::whole;
       if (step.kind == BodyDecoder::Kind::bad) {
         co_await refuse(Refused::bad_request, "The body has invalid framing.");
-        co_return false;
+        co_return MessageRead::closed;
       }
       if (step.kind == BodyDecoder::Kind::data) {
         const bool fits = body_.size() + step.data.size() <= most;
@@ -287,11 +293,11 @@ class Service::Connection final : public Link, private Socket::Watcher {
         const Refused why = fits ? Refused::no_memory : Refused::body_too_large;
         const std::string_view detail = fits ? no_memory : too_large;
         co_await refuse(why, detail);
-        co_return false;
+        co_return MessageRead::closed;
       }
       const IoResult got = co_await socket_.read_some(buffer_.room(), std::min(read_limit, left()));
-      if (left() == Duration::zero()) co_return false;
-      if (got.status != Io::ok) co_return false;
+      if (left() == Duration::zero()) co_return MessageRead::closed;
+      if (got.status != Io::ok) co_return MessageRead::closed;
       buffer_.commit(got.bytes);
     }
   }
@@ -302,12 +308,12 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Buffer buffer_;
   RequestHead head_;
   std::string body_;
-  std::size_t counted_ = 0;  // what it takes of the handler's memory
+  std::size_t counted_ = 0;  // bytes of the handler's memory that it has reserved
   std::string out_;
   std::string peer_;
   bool client_left_ = false;
   bool displaced_ = false;
-  std::chrono::nanoseconds began_{};  // when the first byte of the request at hand came
+  std::chrono::nanoseconds began_{};  // when the first byte of the current request arrived
 };
 
 Service::Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits)
@@ -323,7 +329,7 @@ Service::~Service() {
   give_spare();
 }
 
-// Connections that are displaced go when the loop comes to them.
+// A displaced connection is closed in the loop's next round.
 bool Service::make_room() {
   const auto displace_oldest = [](List& list) { static_cast<Connection*>(list.ends.next)->displace(); };
   if (refused_.size > 0 && refused_.size >= limits_.max_connections) displace_oldest(refused_);
@@ -359,7 +365,7 @@ Task<void> Service::accept_all() {
       if (ready == Io::failed) co_await sleep_for(listener_.loop(), accept_pause);
     } else if (const int error = errno; is_out_of_descriptors(error)) {
       listener_.loop().report_out_of_descriptors(DescriptorUse::service, error_text(error));
-      // Another thread may be faster to take what is given up here.
+      // Another thread may take the freed descriptor first.
       if (!give_spare()) co_await sleep_for(listener_.loop(), accept_pause);
     } else {
       co_await sleep_for(listener_.loop(), accept_pause);

@@ -39,9 +39,9 @@ class ServiceStream {
   ServiceStream& operator=(const ServiceStream&) = delete;
   virtual ~ServiceStream() = default;
 
-  // Empty: the end.
+  // The next piece; empty: the end.
   virtual std::string next() = 0;
-  // Between one piece and the next.
+  // The time before the next piece.
   virtual Duration pause() const = 0;
 };
 
@@ -52,39 +52,40 @@ struct ServiceResponse {
   std::string fields;                     // "Name: value\r\n" each
   std::shared_ptr<ServiceStream> stream;  // instead of a body; the connection ends with it
   bool drop = false;                      // close the connection without a response
-  std::shared_ptr<const void> held = {};  // let go when the client has read it, or is gone
+  std::shared_ptr<const void> held = {};  // released when the client has read the response, or has left
 };
 
 struct ServiceLimits {
   std::size_t max_body = std::size_t{1} << 20U;
   std::size_t max_connections = 1024;
-  Duration stream_stall = std::chrono::seconds(10);  // a client that takes nothing of a stream for so long is dropped
+  Duration stream_stall = std::chrono::seconds(10);  // a stream's client that reads nothing for this long is dropped
 };
 
-// What a handler says to the head of a request, before anything of its body is read.
+// A handler's decision on a request head, before any body is read.
 struct Admission {
-  std::optional<ServiceResponse> refusal = std::nullopt;  // the answer; a body is not read, and ends the connection
-  std::size_t max_body = SIZE_MAX;                        // if that is less than the service's own limit
+  // the response, if the request is refused; its body is not read and the connection closes
+  std::optional<ServiceResponse> refusal = std::nullopt;
+  std::size_t max_body = SIZE_MAX;  // applies if smaller than the service's own limit
 };
 
-// What does not become a request.
+// Why something was refused before it became a request.
 enum class Refused : std::uint8_t { bad_request, body_too_large, too_many_connections, no_memory };
 
 class ServiceHandler {
  public:
-  // The request has no body yet. Whoever may not ask is refused here, and takes no memory.
+  // The request has no body yet. Refuses callers without permission here, before memory is used.
   virtual Admission admit(const ServiceRequest& /*request*/) { return {}; }
 
   // Views of the request live until the task has ended.
   virtual Task<ServiceResponse> handle(const ServiceRequest& request) = 0;
 
-  // The connection ends with this answer.
+  // The response to what was refused; the connection closes after it.
   virtual ServiceResponse refuse(Refused what, std::string_view why);
   virtual void connected() {}
   virtual void disconnected() {}
-  // A connection without a request at work was closed to make room for a new one.
+  // A connection without a request in progress was closed to make room for a new one.
   virtual void displaced() {}
-  // Whether there is memory for that much more of a body. Bodies up to 4 KiB are not asked for.
+  // Reserves memory for more of a body. Not called for bodies up to 4 KiB. False: none is left.
   virtual bool take_memory(std::size_t /*bytes*/) { return true; }
   virtual void give_back_memory(std::size_t /*bytes*/) {}
 
@@ -92,10 +93,11 @@ class ServiceHandler {
   ~ServiceHandler() = default;
 };
 
-// Accepts and serves on one loop. The loop's thread makes it, and destroys it after it has ended.
+// Accepts and serves connections on one loop. Created by the loop's thread, and destroyed by it after the service has
+// ended.
 //
-// At max_connections a new connection displaces one that has no request at work: the one that has been without the
-// longest. A part of a request counts as none, so that connections which send a few bytes and stop keep nobody out.
+// At max_connections, a new connection displaces the one that has been without a request for the longest. An incomplete
+// request does not count, so connections that send a few bytes and stop cannot block others.
 class Service {
  public:
   Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits);
@@ -113,7 +115,7 @@ class Service {
     Link* previous = this;
     Link* next = this;
   };
-  // Of connections, oldest first.
+  // Connections, oldest first.
   struct List {
     Link ends;
     std::size_t size = 0;
@@ -133,29 +135,29 @@ class Service {
   bool make_room();
   void leave();
 
-  // One descriptor is kept for a connection that comes when there are none left: health must be answered then, too.
+  // Keeps one descriptor in reserve for when there are none left, because health checks must be answered then too.
   void keep_spare();
-  // False: it is in use.
+  // Closes the spare descriptor. False: it is already in use.
   bool give_spare();
 
   Socket listener_;
   int spare_ = -1;
   ServiceHandler& handler_;
   ServiceLimits limits_;
-  List waiting_;           // for a request, or for the client to read: these can be displaced
-  List working_;           // a handler is at work, or a stream goes out
-  List refused_;           // being told why, and then drained; not counted as connections, but no more than these
-  std::size_t count_ = 0;  // in a list or on its way out
+  List waiting_;           // idle, or sending a response: these can be displaced
+  List working_;           // running a handler, or streaming
+  List refused_;           // receiving a refusal, then drained; not counted as connections, but equally limited
+  std::size_t count_ = 0;  // in a list, or ending
   bool accepting_ = true;
   bool stopping_ = false;
-  bool cut_off_ = false;  // no answer goes out any more
+  bool cut_off_ = false;  // no responses are sent any more
   StopTimer stop_timer_;
 };
 
-// A service with a loop and a thread of its own. The handler runs on that thread, and outlives this.
+// A service with its own loop and thread. The handler runs on that thread and outlives this.
 class ServiceThread final : private Work {
  public:
-  // `faults` gets broken invariants of its connections; null: they are lines on stderr.
+  // Broken invariants of connections are reported to `faults`; null: they are written to stderr.
   ServiceThread(ServiceHandler& handler, FaultListener* faults, const ServiceLimits& limits = ServiceLimits())
       : handler_(handler), limits_(limits) {
     if (faults != nullptr) loop_.listen(*faults);
@@ -166,16 +168,16 @@ class ServiceThread final : private Work {
 
   // Called with address() before the first connection is accepted. On an error the service does not start.
   using Check = std::function<Result<void>(std::string_view address)>;
-  // "HOST:PORT"; port 0: any that is free. Or "unix:PATH". `inherited`: a socket that listens there already.
+  // "HOST:PORT", with port 0 for any free one, or "unix:PATH". `inherited`: a socket that already listens there.
   Result<void> start(std::string_view listen, const std::vector<int>& inherited = {}, const Check& check = {});
   // Ends the service after running handlers have finished. begin_stop() does not wait for that.
   void stop();
   void begin_stop();
-  // The service has ended. From any thread.
+  // Whether the service has ended. Thread-safe.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   // The actual listen address.
   const std::string& address() const { return address_; }
-  // Its socket, until stop().
+  // The listening socket, until stop().
   int listening() const { return listener_; }
   // Another process listens on the same socket: do not delete the file of a Unix socket.
   void hand_over() { handed_over_ = true; }
@@ -190,7 +192,7 @@ class ServiceThread final : private Work {
   bool told_to_stop_ = false;
   std::atomic<bool> ended_ = false;
   Loop loop_;
-  std::unique_ptr<Service> service_;  // made and destroyed on the thread
+  std::unique_ptr<Service> service_;  // created and destroyed on the thread
   std::jthread thread_;
 };
 

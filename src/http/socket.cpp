@@ -10,7 +10,7 @@
 
 namespace once::http {
 
-// What a connection must hold. Otherwise it ends, and the process does not: see fault.hpp.
+// Checks an invariant of a connection. If it is broken, the connection ends but not the process: see fault.hpp.
 #define ONCE_HOLDS(socket, expression) \
   (static_cast<bool>(expression) || ((socket).fail({#expression, __FILE__, __LINE__}), false))
 
@@ -57,7 +57,7 @@ void IoWait::moved() {
   if (!caller_) return;
   Duration limit = limit_;
   if (socket_.least_rate_ != 0) {
-    // What the kernel took at once says nothing of the peer.
+    // Bytes that the kernel took at once do not show the peer's speed.
     const std::size_t taken = bytes_ - done_before_;
     const Duration earned(static_cast<Duration::rep>(taken * 1000 / socket_.least_rate_));
     const auto waited = std::chrono::floor<Duration>(socket_.loop_.now() - blocked_at_);
@@ -88,7 +88,7 @@ bool ReadSome::attempt() {
     const ssize_t got = socket_.net().receive(socket_.fd_, room_);
     if (got > 0) {
       bytes_ = static_cast<std::size_t>(got);
-      // A short read has emptied the socket: the next bytes come with an event of their own.
+      // A short read has emptied the socket: an event will announce more bytes.
       if (bytes_ < room_.size() && !socket_.peer_ended_) socket_.may_read_ = false;
       return true;
     }
@@ -106,8 +106,8 @@ bool ReadSome::attempt() {
   }
 }
 
-// What the kernel gave may lie in OpenSSL's buffers, for which no event comes: may_read_ stays until it says that it
-// has nothing left. It may also have to write first; that is tried again with every event.
+// Bytes taken from the kernel may still be in OpenSSL's buffers, for which no event comes: may_read_ stays set until
+// OpenSSL has none left. It may also have to write first; that is retried with every event.
 bool ReadSome::attempt_secure() {
   TlsStream& tls = *socket_.tls_;
   const TlsStream::Moved got = tls.read(room_);
@@ -219,7 +219,7 @@ bool Handshake::attempt() {
   const TlsStream::Step step = socket_.tls_->handshake();
   if (step == TlsStream::Step::wait) return false;
   if (step != TlsStream::Step::ok) status_ = Io::failed;
-  socket_.may_read_ = true;  // what follows may have come with it
+  socket_.may_read_ = true;  // more may have arrived with it
   return true;
 }
 
@@ -268,7 +268,7 @@ bool PeekMore::attempt() {
       status_ = Io::failed;
       return true;
     }
-    socket_.may_read_ = false;  // more bytes come with an event of their own
+    socket_.may_read_ = false;  // an event will announce more bytes
   }
   return false;
 }
@@ -282,7 +282,7 @@ Socket::Socket(Loop& loop, int fd) : loop_(loop), fd_(fd) {
 }
 
 Socket::~Socket() {
-  // Whoever waits has this socket in its hands and cannot be resumed any more: it is left where it is.
+  // The waiting coroutine uses this socket and cannot be resumed any more: leave it suspended.
   if (!ONCE_HOLDS(*this, reader_ == nullptr && writer_ == nullptr)) {
     if (reader_ != nullptr) loop_.disarm(*reader_);
     if (writer_ != nullptr) loop_.disarm(*writer_);
@@ -422,7 +422,7 @@ Socket::Accepted Socket::accept() {
 }
 
 void Socket::shut_down_writing() {
-  if (resets_ || fd_ < 0) return;  // an end would make the peer take what it got for the whole
+  if (resets_ || fd_ < 0) return;  // a clean end would make the peer take a part for the whole
   if (tls_ != nullptr) tls_->end();
   net().shut_down_writing(fd_);
 }

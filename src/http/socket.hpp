@@ -21,15 +21,15 @@
 
 namespace once::http {
 
-// Bodies up to this size are copied behind their head: sending one piece is cheaper than sending two.
+// Bodies up to this size are copied after their head: sending one piece is cheaper than sending two.
 inline constexpr std::size_t small_body = 4096;
 
 enum class Io : std::uint8_t {
   ok,
-  end,  // read: the peer closed its side; with TLS, by close_notify
+  end,  // read: the peer closed its sending side; with TLS, with close_notify
   timed_out,
   failed,     // the connection is broken; with TLS also an end without close_notify, which an attacker could cause
-  cancelled,  // somebody on this loop called cancel()
+  cancelled,  // cancel() was called
 };
 
 struct IoResult {
@@ -55,9 +55,9 @@ class IoWait : private Timer {
   IoWait(Socket& socket, Direction direction, Duration limit) : socket_(socket), direction_(direction), limit_(limit) {}
   ~IoWait() = default;
 
-  // True when there is a result.
+  // Tries the operation. True: it has a result.
   virtual bool attempt() = 0;
-  // Progress was made: restart the timeout.
+  // Progress was made: restarts the timeout.
   void moved();
 
   Socket& socket_;
@@ -71,7 +71,7 @@ class IoWait : private Timer {
 
   Direction direction_;
   Duration limit_;
-  std::chrono::nanoseconds blocked_at_{};  // when the wait began, and what had been done before
+  std::chrono::nanoseconds blocked_at_{};  // when the wait began, and what was done before
   std::size_t done_before_ = 0;
   std::coroutine_handle<> caller_;
 };
@@ -134,7 +134,7 @@ class Handshake final : public IoWait {
   bool attempt() override;
 };
 
-// As shut_down_writing(), but waits for a peer that is slow to read.
+// Like shut_down_writing(), but waits for a slow reader.
 class EndWriting final : public IoWait {
  public:
   EndWriting(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
@@ -176,7 +176,7 @@ class Socket final : public Pollable {
   ~Socket();
 
   ReadSome read_some(std::span<char> room, Duration limit) { return {*this, room, limit}; }
-  // The bytes that are here by now, without a wait; 0: none, and the next read says why.
+  // Reads the bytes that have already arrived; 0: none, or an error that the next read reports.
   std::size_t read_ready(std::span<char> room);
   WriteAll write_all(std::string_view bytes, Duration limit) { return {*this, WriteAll::Pieces{bytes}, limit}; }
   WriteAll write_all(std::string_view first, std::string_view second, Duration limit) {
@@ -202,7 +202,7 @@ class Socket final : public Pollable {
 
   // Bytes per second that the peer must accept while a write waits; 0: only the timeout applies.
   void set_least_rate(std::size_t rate) { least_rate_ = rate; }
-  // Bytes so far; with TLS, encrypted ones.
+  // Bytes written so far; with TLS, encrypted ones.
   std::uint64_t written() const { return written_; }
   // How far the peer is behind `rate` bytes per second in the current write: the time waited, less the time that the
   // bytes it accepted would take at that rate. Zero: no write waits, or the peer is fast enough.
@@ -222,11 +222,11 @@ class Socket final : public Pollable {
     ~Watcher() = default;
   };
   std::optional<Peer> watch(Watcher& watcher);
-  // Watches for the end of the peer's side, also behind bytes that nobody has read: reports `end` and `gone`, until
-  // unwatch_end(). Returns what was seen before.
+  // Watches for the peer's close, also behind unread bytes: reports `end` and `gone`, until unwatch_end(). Returns what
+  // was seen before.
   std::optional<Peer> watch_end(Watcher& watcher);
   void unwatch_end() { end_watcher_ = nullptr; }
-  // What the peer has done so far.
+  // The peer's state as far as known.
   std::optional<Peer> peer_now() { return may_read_ ? look() : std::nullopt; }
   void unwatch() { watcher_ = nullptr; }
 
@@ -251,16 +251,16 @@ class Socket final : public Pollable {
   // Releases the descriptor, for another socket on any loop. Nothing may wait on this socket, which cannot be used any
   // more.
   int release();
-  // The peer has closed its side, as far as events have told.
+  // Whether the peer has closed its sending side, according to events.
   bool peer_ended() const { return peer_ended_; }
-  // Gives the descriptor back at once. What waits resumes with `cancelled` on the loop's next turn, and nothing can be
-  // read or written any more.
+  // Closes the descriptor at once. Waiting operations resume with `cancelled` in the loop's next round, and the socket
+  // cannot be used any more.
   void hang_up();
   bool hung_up() const { return fd_ < 0; }
   // Closing will reset the connection, so that the peer cannot mistake a truncated message for a complete one. Until
   // then shut_down_writing() does nothing, and with TLS no close_notify is sent.
   void reset_on_close();
-  // Takes that back. Not with TLS, where an end that is not announced is none anyway.
+  // Undoes reset_on_close(). Not with TLS, where a close without close_notify is visible anyway.
   void end_on_close();
   bool resets() const { return resets_; }
   Loop& loop() const { return loop_; }
@@ -292,15 +292,15 @@ class Socket final : public Pollable {
 
   Loop& loop_;
   int fd_;
-  bool may_read_ = false;  // as edge-triggered epoll last told, less what was exhausted since
+  bool may_read_ = false;  // the last event of edge-triggered epoll, cleared when a read found the socket empty
   bool may_write_ = false;
   bool peer_ended_ = false;
   bool peer_gone_ = false;
   bool cancelled_ = false;
   bool faulty_ = false;
-  bool resets_ = false;  // when it is closed
+  bool resets_ = false;  // when closed
   bool write_timed_out_ = false;
-  bool was_reset_ = false;  // somebody was told: the kernel says it once, and reads get an end that is none
+  bool was_reset_ = false;  // the reset was reported: the kernel reports it once, and later reads see a clean end
   std::size_t least_rate_ = 0;
   std::uint64_t written_ = 0;
   IoWait* reader_ = nullptr;

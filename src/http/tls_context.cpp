@@ -21,15 +21,15 @@ namespace once::http {
 
 namespace {
 
-// Mozilla's "intermediate" for TLS 1.2, without DHE: forward secrecy and authenticated encryption only. The suites of
-// TLS 1.3 are all of that kind.
+// Mozilla's "intermediate" list for TLS 1.2 without DHE: only forward secrecy and authenticated encryption. All TLS 1.3
+// suites have both.
 constexpr const char* ciphers =
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
     "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
-// No finite fields, which cost a server many times as much.
+// No finite-field groups, which cost a server many times as much.
 constexpr std::string_view curves = "X25519:P-256:X448:P-521:P-384";
 
-// As ALPN has it: a length and a name.
+// In ALPN format: a length and a name.
 constexpr std::array<unsigned char, 9> http_1_1 = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 int version_number(TlsVersion version) {
@@ -48,8 +48,8 @@ ContextPtr new_context(const SSL_METHOD* method, TlsVersion least) {
   std::string groups(curves);
   ONCE_ASSERT(SSL_CTX_set1_groups_list(context.get(), groups.data()) == 1);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  // Idle connections hold no buffers; a write ends after each record, and may be repeated from another place; reads
-  // take whatever the kernel has rather than a record's head first.
+  // Idle connections hold no buffers; a write ends after each record and may be repeated from another buffer; reads
+  // take all available bytes instead of a record's header first.
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context.get(), 1);
@@ -67,7 +67,7 @@ Result<void> use(SSL_CTX& context, const CertificateFile& certificate, EVP_PKEY&
   return {};
 }
 
-// A client that names protocols and not this one would not understand us. One that names none is served.
+// A client that offers protocols without HTTP/1.1 would not understand us. One that offers none is served.
 int on_protocols(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* offered,
                  unsigned int offered_size, void* /*nothing*/) {
   unsigned char* found = nullptr;
@@ -77,8 +77,8 @@ int on_protocols(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* chos
   return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-// Every authority on the way to a client's certificate must have a list, and a list that has expired since it was read
-// lets nobody in: OpenSSL looks at both in each handshake.
+// OpenSSL checks revocation in each handshake. Every authority in a client certificate's chain needs a list, and no
+// client is accepted once a list has expired.
 Result<void> refuse_revoked(SSL_CTX& context, const std::string& file) {
   if (file.empty()) return {};
   const auto lists = read_revocation_lists(file);
@@ -90,18 +90,18 @@ Result<void> refuse_revoked(SSL_CTX& context, const std::string& file) {
     }
   }
   X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-  // A session that is resumed shows no certificate.
+  // A resumed session has no client certificate.
   SSL_CTX_set_options(&context, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(&context, 0);
   return {};
 }
 
-// The name that a client asks for (RFC 6066 3), as it stands in its first message.
+// The server name in the client's first message (RFC 6066 3).
 std::string_view asked_name(SSL* ssl) {
   const unsigned char* data = nullptr;
   std::size_t size = 0;
   if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &size) != 1) return {};
-  // The length of the list, the kind of its first entry, the length of that, and the name.
+  // The list's length, the type of its first entry, its length, and the name.
   constexpr std::size_t before_name = 5;
   if (size <= before_name || data[2] != TLSEXT_NAMETYPE_host_name) return {};
   const std::size_t length = static_cast<std::size_t>(data[3]) << 8U | data[4];
@@ -109,9 +109,9 @@ std::string_view asked_name(SSL* ssl) {
   return {reinterpret_cast<const char*>(data) + before_name, length};
 }
 
-// A session is resumed only under the name that it was made for: what was proven to a.example is not taken for proven
-// to b.example. OpenSSL compares this context before it takes a session up, and it looks for sessions before it tells
-// the name.
+// A session may only be resumed under its own name: a certificate that was verified for a.example must not be accepted
+// for b.example. OpenSSL compares this context before it resumes a session, and looks up sessions before it reports the
+// name.
 int on_client_hello(SSL* ssl, int* /*alert*/, void* /*nothing*/) {
   std::string name = "once:";
   for (const char c : asked_name(ssl)) name.push_back(to_lower(c));
@@ -121,7 +121,7 @@ int on_client_hello(SSL* ssl, int* /*alert*/, void* /*nothing*/) {
                                                                             : SSL_CLIENT_HELLO_ERROR;
 }
 
-// OpenSSL's own reason would be "BIO lib" or "no certificate or crl found".
+// OpenSSL's own messages would be "BIO lib" or "no certificate or crl found".
 std::unexpected<Error> no_authorities(const std::string& file) {
   if (::access(file.c_str(), R_OK) != 0) {
     return tls_error(fmt::format("cannot read {}: {}", file, std::generic_category().message(errno)));
@@ -145,7 +145,7 @@ Result<void> ask_clients(SSL_CTX& context, const TlsServerSettings& settings) {
 
 Result<ContextPtr> server_context(const TlsServerSettings& settings) {
   ContextPtr context = new_context(TLS_server_method(), settings.min_version);
-  // Sessions are in tickets, which clients keep; the keys of the tickets live as long as this context.
+  // Sessions are in tickets that clients keep; the ticket keys live as long as this context.
   constexpr std::array<unsigned char, 4> name = {'o', 'n', 'c', 'e'};
   SSL_CTX_set_session_id_context(context.get(), name.data(), name.size());
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -257,7 +257,7 @@ Result<TlsClientContext::Ptr> TlsClientContext::make(const TlsClientSettings& se
     }
     if (const auto used = use(*context, *certificate, *key->key); !used) return std::unexpected(used.error());
   }
-  // Kept by TlsPeer, not in the context: each loop has its own.
+  // Sessions are kept by TlsPeer, not in the context, so each loop has its own.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(context, TlsPeer::on_new_session);
   return made;
@@ -265,7 +265,7 @@ Result<TlsClientContext::Ptr> TlsClientContext::make(const TlsClientSettings& se
 
 TlsPeer::TlsPeer(TlsClientContext::Ptr context, std::string_view name, const Log& log)
     : context_(std::move(context)), name_(name), is_address_(is_ip_address(name_)), log_(log) {
-  while (name_.ends_with('.')) name_.pop_back();  // a DNS root: no certificate has it
+  while (name_.ends_with('.')) name_.pop_back();  // the DNS root; certificates never contain it
 }
 
 std::unique_ptr<TlsStream> TlsPeer::connect() {
@@ -288,7 +288,7 @@ std::unique_ptr<TlsStream> TlsPeer::connect() {
 int TlsPeer::on_new_session(SSL* ssl, SSL_SESSION* session) {
   auto& self = *static_cast<TlsPeer*>(SSL_get_app_data(ssl));
   self.session_.reset(session);
-  return 1;  // it is ours now
+  return 1;  // we own it now
 }
 
 void TlsPeer::handshake_ended(const TlsStream& stream, Io how) {

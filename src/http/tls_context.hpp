@@ -1,4 +1,4 @@
-// What the TLS connections of a listener, or to backends, share: certificates, trusted authorities, versions.
+// What all TLS connections of a listener, or to backends, share: certificates, trusted authorities, versions.
 // Immutable: a reload makes a new context, and existing connections keep the old one.
 #pragma once
 
@@ -19,8 +19,8 @@ namespace once::http {
 
 using ContextPtr = std::unique_ptr<ssl_ctx_st, Freed>;
 
-// For a listener. The certificate is selected by the name that the client requests (SNI): one whose subjectAltName has
-// it, or a wildcard for it, or else the first.
+// TLS for a listener. The certificate is chosen by the requested server name (SNI): one whose subjectAltName matches
+// it, also by wildcard, or else the first.
 class TlsServerContext : public std::enable_shared_from_this<TlsServerContext> {
   struct Private {};
 
@@ -29,10 +29,10 @@ class TlsServerContext : public std::enable_shared_from_this<TlsServerContext> {
   static Result<Ptr> make(const TlsServerSettings& settings, Warnings& warnings);
   explicit TlsServerContext(Private) {}
 
-  // For an accepted connection.
+  // A stream for an accepted connection.
   std::unique_ptr<TlsStream> accept() const;
 
-  // Its certificates, for metrics and alerts.
+  // A certificate, for metrics and alerts.
   struct Shown {
     std::string file;
     std::chrono::sys_seconds expires;
@@ -54,7 +54,7 @@ class TlsServerContext : public std::enable_shared_from_this<TlsServerContext> {
   std::vector<Shown> certificates_;
 };
 
-// For connections to backends.
+// TLS for connections to backends.
 class TlsClientContext {
  public:
   using Ptr = std::shared_ptr<const TlsClientContext>;
@@ -68,8 +68,8 @@ class TlsClientContext {
   bool verifies_ = true;
 };
 
-// One backend for a loop's pool: the name that its certificate must have, and the session to resume, which saves most
-// of a handshake.
+// TLS to one backend for a loop's pool: the name that its certificate must have, and the session to resume, which saves
+// most of a handshake.
 class TlsPeer {
  public:
   // The name is the URL's host: a DNS name, or an IP address without brackets.
@@ -77,9 +77,9 @@ class TlsPeer {
   TlsPeer(const TlsPeer&) = delete;
   TlsPeer& operator=(const TlsPeer&) = delete;
 
-  // For a new connection. The stream must not outlive this.
+  // A stream for a new connection. It must not outlive this.
   std::unique_ptr<TlsStream> connect();
-  // The result of a handshake. A failure is logged unless it is the same as the last one.
+  // Reports the result of a handshake. A failure is logged unless it equals the last one.
   void handshake_ended(const TlsStream& stream, Io how);
 
  private:

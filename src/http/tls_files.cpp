@@ -33,7 +33,7 @@ Result<BioPtr> open_file(const std::string& path) {
   return file;
 }
 
-// Never asks at a terminal.
+// Never prompts on the terminal.
 int no_passphrase(char* /*room*/, int /*size*/, int /*writing*/, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
@@ -109,7 +109,7 @@ Result<CertificateFile> read_certificates(const std::string& path, Warnings& war
   read.leaf.reset(PEM_read_bio_X509(file->get(), nullptr, nullptr, nullptr));
   if (!read.leaf) return tls_error(fmt::format("there is no PEM certificate in {}", path));
   while (X509* issuer = PEM_read_bio_X509(file->get(), nullptr, nullptr, nullptr)) read.issuers.emplace_back(issuer);
-  // What ends the list must be the end of the file, not a certificate that is broken.
+  // The list must end with the file, not with a damaged certificate.
   if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
     return tls_error(fmt::format("a certificate in {} is damaged: {}", path, openssl_reason()));
   }

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 
-// OpenSSL's own headers stay in the sources.
+// Declared here so that OpenSSL's headers stay in the sources.
 struct evp_pkey_st;
 struct ssl_ctx_st;
 struct ssl_session_st;
@@ -46,7 +46,8 @@ using Warnings = std::vector<std::string>;
 
 // Warns about a certificate that has expired or is not valid yet.
 Result<CertificateFile> read_certificates(const std::string& path, Warnings& warnings);
-// Warns about a file that other users can read. A key with a passphrase is refused, because nobody could type it.
+// Warns about a file that other users can read. A key with a passphrase is refused, because a service cannot prompt for
+// it.
 Result<KeyFile> read_key(const std::string& path, Warnings& warnings);
 
 // Revocation lists (CRLs), at least one. An expired list is refused, because it lacks later revocations.

@@ -35,8 +35,8 @@ std::string text_of(const X509_NAME* name) {
 
 }  // namespace
 
-// Instead of OpenSSL's own socket BIO, which writes with write(2) and so may raise SIGPIPE; and to know what no BIO
-// tells: whether the kernel was emptied, whether anything moved, whether the raw stream has ended.
+// Replaces OpenSSL's socket BIO, whose write(2) may raise SIGPIPE. It also tracks what no BIO reports: whether the
+// socket was emptied, whether bytes moved, whether the raw stream has ended.
 struct TlsStream::Wire {
   static const BIO_METHOD* method();
   static int read(BIO* bio, char* room, int size);
@@ -49,8 +49,8 @@ const BIO_METHOD* TlsStream::Wire::method() {
     ONCE_ASSERT(made != nullptr);
     BIO_meth_set_read(made, read);
     BIO_meth_set_write(made, write);
-    // An end of the raw stream is not reported as BIO_CTRL_EOF: OpenSSL would refuse to write from then on, but a peer
-    // that closed its side may well read on.
+    // Do not report the end of the raw stream as BIO_CTRL_EOF: OpenSSL would refuse to write from then on, but a
+    // half-closed peer may still read.
     BIO_meth_set_ctrl(made, [](BIO*, int command, long, void*) -> long { return command == BIO_CTRL_FLUSH ? 1 : 0; });
     return made;
   }();
@@ -114,8 +114,7 @@ void TlsStream::on_event(bool peer_ended) {
   peer_ended_ = peer_ended;
 }
 
-// Every call into OpenSSL is preceded by ERR_clear_error(): whatever is left in the thread's queue would be taken for
-// the reason of this one.
+// Call ERR_clear_error() before every OpenSSL call: a stale error in the thread's queue would be taken for this call's.
 TlsStream::Step TlsStream::step_of(int result) {
   const int error = SSL_get_error(ssl_, result);
   wants_to_write_ = error == SSL_ERROR_WANT_WRITE;
@@ -125,7 +124,7 @@ TlsStream::Step TlsStream::step_of(int result) {
     case SSL_ERROR_WANT_WRITE: return Step::wait;
     case SSL_ERROR_ZERO_RETURN: return Step::end;
     case SSL_ERROR_SSL: broken_ = true; break;
-    default: break;  // the socket's own error, or its end
+    default: break;  // a socket error, or the end of the stream
   }
   error_ = ERR_peek_last_error();
   ERR_clear_error();
@@ -180,7 +179,7 @@ TlsStream::Step TlsStream::look() {
   const int result = SSL_peek_ex(ssl_, &byte, 1, &bytes);
   if (result == 1) return Step::ok;
   const Step step = step_of(result);
-  // Whoever closed without a word may still read: for everything but what was read, that is an end.
+  // A peer that closed without close_notify may still read our bytes: only a read() treats this as a failure.
   return step == Step::failed && raw_end_ && !broken_ ? Step::end : step;
 }
 
@@ -190,7 +189,7 @@ bool TlsStream::drained() const {
 
 TlsStream::Moved TlsStream::write(std::span<const iovec> pieces) {
   if (muted_ || broken_ || said_end_) return {.step = Step::failed, .bytes = 0};
-  // Small pieces share a record: one of their own would cost each of them a system call and some thirty bytes.
+  // Join small pieces into one record: a record of its own costs a piece a system call and some thirty bytes.
   std::array<char, record_size> joined;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled as far as it is used
   const void* bytes = pieces.front().iov_base;
   std::size_t size = std::min(pieces.front().iov_len, record_size);
@@ -220,7 +219,7 @@ TlsStream::Step TlsStream::end() {
   if (muted_ || broken_ || writing_ || SSL_is_init_finished(ssl_) == 0) return Step::failed;
   ERR_clear_error();
   const int result = SSL_shutdown(ssl_);
-  said_end_ = result >= 0;  // 0: and the peer has not said it yet
+  said_end_ = result >= 0;  // 0: the peer has not sent its own yet
   if (said_end_) return Step::ok;
   return step_of(result) == Step::wait ? Step::wait : Step::failed;
 }

@@ -23,7 +23,7 @@ class TlsStream {
  public:
   enum class Step : std::uint8_t {
     ok,
-    wait,    // for an event, whichever
+    wait,    // for any event
     end,     // the peer sent close_notify
     failed,  // broken, or truncated: the stream ended without close_notify
   };
@@ -38,18 +38,18 @@ class TlsStream {
   TlsStream& operator=(const TlsStream&) = delete;
   ~TlsStream();
 
-  // To be called first. Does not take ownership of the descriptor.
+  // Call first. Does not take ownership of the descriptor.
   void attach(Net& net, int fd) {
     net_ = &net;
     fd_ = fd;
   }
-  // An event of the loop: there may be bytes to read. `peer_ended`: so may the peer's end of stream.
+  // Call on every event of the loop: there may be bytes to read and, with `peer_ended`, the end of the stream.
   void on_event(bool peer_ended);
 
   Step handshake();
-  // Why it failed. The text is fixed and contains nothing from the peer.
+  // The reason of a failure. The text is fixed and contains nothing from the peer.
   std::string problem() const;
-  // The peer spoke plain HTTP.
+  // Whether the peer spoke plain HTTP.
   bool heard_http() const { return heard_http_; }
   // The subject of the peer's certificate (RFC 2253), if it sent one and that was verified.
   std::string peer_subject() const;
@@ -57,10 +57,10 @@ class TlsStream {
   std::string peer_issuer() const;
 
   Moved read(std::span<char> room);
-  // As read(), but peeks at one byte and consumes nothing.
+  // Like read(), but peeks at one byte and consumes nothing.
   Step look();
-  // After read() or look(). drained: nothing is buffered here. starved: at most a partial record is, which needs more
-  // bytes.
+  // After read() or look(): drained() if nothing is buffered here, starved() if at most a partial record is, which
+  // needs more bytes.
   bool drained() const;
   bool starved() const { return kernel_empty_ && !wants_to_write_; }
 
@@ -68,13 +68,13 @@ class TlsStream {
   Moved write(std::span<const iovec> pieces);
   // Whether bytes were sent since the last call, even if only part of a record.
   bool moved();
-  // A record has been sent in part.
+  // Whether a record was sent in part.
   bool writing() const { return writing_; }
 
   // Sends close_notify, so that the peer knows that the stream is complete. Returns `ok`, `wait` or `failed`. Nothing
   // can be written afterwards.
   Step end();
-  // Sends nothing any more, not even the rest of a partial record.
+  // Sends nothing more, not even the rest of a partial record.
   void mute() { muted_ = true; }
 
  private:
@@ -86,7 +86,7 @@ class TlsStream {
   std::shared_ptr<const void> keeps_;
   Net* net_ = nullptr;
   int fd_ = -1;
-  bool kernel_empty_ = false;  // as far as is known: the next bytes come with an event
+  bool kernel_empty_ = false;  // as far as known: an event will announce more bytes
   bool peer_ended_ = false;
   bool raw_end_ = false;
   bool writing_ = false;

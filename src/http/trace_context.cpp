@@ -38,7 +38,7 @@ std::string_view trace_id(std::string_view traceparent) {
   if (!dashes || !is_hex(version) || version == "ff") return {};
   if (!is_hex(trace) || !is_hex(parent) || !is_hex(traceparent.substr(flags_at, 2))) return {};
   if (is_zero(trace) || is_zero(parent)) return {};
-  // Later versions may have more behind it, this one has not.
+  // Later versions may have more fields after it, version 00 has none.
   const bool ends = traceparent.size() == whole_size || (version != "00" && traceparent[whole_size] == '-');
   return ends ? trace : std::string_view();
 }

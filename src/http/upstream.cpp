@@ -13,15 +13,15 @@ namespace once::http {
 namespace {
 
 constexpr std::size_t first_buffer = 8192;
-constexpr std::size_t body_window = 4096;                       // room for body bytes behind the largest head
-constexpr std::size_t kept_collected = std::size_t{64} << 10U;  // of a connection that is used again
+constexpr std::size_t body_window = 4096;                       // space for body bytes after the largest head
+constexpr std::size_t kept_collected = std::size_t{64} << 10U;  // memory kept by a connection that is reused
 constexpr Duration asked_after = std::chrono::milliseconds(10);
 constexpr Duration clean_up_every = std::chrono::seconds(1);
 constexpr Duration peak_window = std::chrono::seconds(10);
-constexpr std::size_t least_kept = 16;  // connections, busy and idle, however few were in use at a time
+constexpr std::size_t least_kept = 16;  // connections, busy and idle, kept however few were in use
 
-// How long a connection may rest by what the backend says of it ("Keep-Alive: timeout=5, max=100"): half of that, so
-// that it is never taken in the moment in which the backend closes it.
+// How long a connection may be idle: half of what the backend announced ("Keep-Alive: timeout=5, max=100"), so that it
+// is never used just when the backend closes it.
 Duration promised_rest(const ResponseHead& head) {
   constexpr Duration any = std::chrono::hours(24);
   constexpr std::string_view name = "timeout=";
@@ -46,7 +46,7 @@ ResponseFault fault_of(HeadError error) {
     case HeadError::too_large:
     case HeadError::too_many_fields: return ResponseFault::too_large;
     case HeadError::bad_status_line:
-    // Of requests only.
+    // Errors of requests only.
     case HeadError::bad_request_line:
     case HeadError::bad_host:
     case HeadError::target_too_long:
@@ -101,7 +101,7 @@ Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers,
       if (result.parsed == Parsed::complete) {
         const bool more_to_read = head_.framing.kind != Framing::Kind::none || head_.status == 101;
         if (buffer_.capacity() < head_.size + body_window && more_to_read) {
-          buffer_.grow(head_.size + body_window);  // moves the bytes: parsed again on the next turn
+          buffer_.grow(head_.size + body_window);  // moves the bytes, so the head is parsed again in the next round
           progress = {};
           continue;
         }
@@ -182,12 +182,12 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
   while (true) {
     widen_for_more();
     const std::size_t most = limit + buffer_.capacity();
-    // Before anything is read: bytes that found no room would have nowhere to stay.
+    // Reserve before reading: bytes without memory would have nowhere to go.
     const std::size_t needed = announced ? static_cast<std::size_t>(std::min<std::uint64_t>(head_.framing.length, most))
                                          : collected_.size() + buffer_.capacity();
     if (needed > collected_.capacity() || (room_ != nullptr && needed > room_taken_)) {
-      const bool grown = co_await grow_collected(needed, most);
-      if (!grown) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};
+      const Reserved grown = co_await grow_collected(needed, most);
+      if (grown == Reserved::no) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};
     }
     const BodyChunk chunk = co_await next_until(deadline);
     const bool timed_out = chunk.kind == BodyChunk::Kind::timed_out;
@@ -202,16 +202,16 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
   }
 }
 
-// Doubles it, within what it can become; one that was announced is as large as it will be at once.
-Task<bool> UpstreamConnection::grow_collected(std::size_t needed, std::size_t most) {
+// Doubles the buffer up to its maximum; if the length was announced, it gets its final size at once.
+Task<Reserved> UpstreamConnection::grow_collected(std::size_t needed, std::size_t most) {
   const std::size_t wanted = std::max(needed, std::min(collected_.size() * 2, most));
   if (room_ != nullptr && wanted > room_taken_) {
-    const bool taken = co_await room_->take(wanted - room_taken_);
-    if (!taken) co_return false;
+    const Reserved taken = co_await room_->take(wanted - room_taken_);
+    if (taken == Reserved::no) co_return Reserved::no;
     room_taken_ = wanted;
   }
   collected_.reserve(wanted);
-  co_return true;
+  co_return Reserved::yes;
 }
 
 void UpstreamConnection::release_collected() {
@@ -250,7 +250,7 @@ UpstreamPool::~UpstreamPool() {
   loop_.disarm(*this);
 }
 
-// Connections at work end in peace wherever they go; those that rest at an address that is gone are closed.
+// Connections in use end normally, whatever their address; idle ones to an address that is gone are closed.
 void UpstreamPool::follow_addresses() {
   const std::uint64_t generation = addresses_.generation();
   if (generation == generation_) return;
@@ -285,8 +285,9 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
   drop_surplus(busy_ - 1);  // this one is still counted
 }
 
-// Those that rest and those in use are not more than were in use at a time in this window or the last one. The ones
-// that rested longest go: a pool full of connections too old for keyed requests would make each of them connect anew.
+// Keeps no more connections, idle and busy, than were in use at a time in this window or the previous one. Closes those
+// that were idle the longest: with a pool full of connections too old for keyed requests, each of them would connect
+// anew.
 void UpstreamPool::drop_surplus(std::size_t busy) {
   const std::size_t wanted = std::max({peak_, peak_before_, least_kept});
   const std::size_t most = std::min(limits_.max_idle, wanted > busy ? wanted - busy : 0);
@@ -307,8 +308,8 @@ UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
     std::unique_ptr<UpstreamConnection> connection = std::move(resting_.back());
     resting_.pop_back();
     if (rested > connection->rests_at_most_) continue;
-    // A backend that closed while it rested would look like one that died with the request in its hands. What the loop
-    // was told by now is enough for a rest too short to end one; otherwise the kernel is asked.
+    // If the backend closed the connection while it was idle, its failure would look like a lost request. After a very
+    // short idle time the events seen so far are enough; otherwise ask the kernel.
     const bool just_now = rested < asked_after;
     const bool open = just_now ? !connection->socket_.disturbed() : connection->socket_.quiet();
     if (!open) continue;
@@ -319,13 +320,13 @@ UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
   return nullptr;
 }
 
-// Of those that rest, for a connection that is about to be made.
+// Closes idle connections, for one that is about to be made.
 void UpstreamPool::make_room() {
   if (limits_.max_open == 0) return;
   while (!resting_.empty() && busy_ + resting_.size() >= limits_.max_open) resting_.erase(resting_.begin());
 }
 
-// Without a descriptor left, idle connections are closed for the one that is needed now.
+// Without free descriptors, idle connections are closed for this one.
 Result<int> UpstreamPool::start(const Endpoint& endpoint) {
   auto fd = start_connect(loop_.net(), endpoint);
   while (!fd && fd.error().retryable == Retryable::yes && !resting_.empty()) {
@@ -343,12 +344,12 @@ Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit, ConnectFault* 
   follow_addresses();
   make_room();
   use_one();
-  const std::shared_ptr<const Endpoints> endpoints = endpoints_;  // as they are now
+  const std::shared_ptr<const Endpoints> endpoints = endpoints_;  // a copy, because they may change
   const std::uint64_t generation = generation_;
   for (const Endpoint& endpoint : *endpoints) {
     const auto fd = start(endpoint);
     if (!fd && fd.error().retryable == Retryable::yes) {
-      // The other addresses need a descriptor, too.
+      // Other addresses would need a descriptor too.
       if (fault != nullptr) *fault = ConnectFault::out_of_descriptors;
       break;
     }
@@ -372,7 +373,7 @@ Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit, ConnectFault* 
   co_return UpstreamConnectionPtr();
 }
 
-// Before anything is sent: whoever fails here was never asked to do anything.
+// Done before anything is sent: if the handshake fails, the backend has received no request.
 Task<Io> UpstreamPool::secure(Socket& socket, Duration limit) {
   socket.secure(tls_->connect());
   const Io status = co_await socket.handshake(limit);

@@ -46,11 +46,17 @@ struct EndSource {
 };
 using ResponseSourcePtr = std::unique_ptr<ResponseSource, EndSource>;
 
+// Whether a message was transferred to its end.
+enum class Transfer : std::uint8_t { whole, cut_off };
+
+// Whether memory was reserved.
+enum class Reserved : std::uint8_t { no, yes };
+
 // Decides whether there is memory for a body that is collected. Outlives the bodies that it admitted.
 class CollectRoom {
  public:
   // Reserves this many more bytes. May wait for them.
-  virtual Task<bool> take(std::size_t bytes) = 0;
+  virtual Task<Reserved> take(std::size_t bytes) = 0;
   virtual void give_back(std::size_t bytes) = 0;
 
  protected:
@@ -60,7 +66,7 @@ class CollectRoom {
 // Decides whether to wait longer for a response.
 class Patience {
  public:
-  // Moves a deadline that has passed. False: it stands.
+  // Extends a deadline that has passed. False: it is not extended.
   virtual bool extend(std::chrono::nanoseconds& deadline) const = 0;
 
  protected:
@@ -100,8 +106,8 @@ class UpstreamConnection final : public ResponseSource {
                           const Patience* patience = nullptr);
 
   void done() override;
-  // The whole request was sent. Without this call the connection is not reused: the backend would read the next request
-  // as the rest of this one.
+  // The whole request was sent. Without this call the connection is not reused: the backend would parse the next
+  // request as the rest of this one.
   void request_written() { request_written_ = true; }
 
   // Why the last read failed, other than a lost connection.
@@ -112,29 +118,29 @@ class UpstreamConnection final : public ResponseSource {
   ResponseHead& head() { return head_; }
   const BodyDecoder& body() const { return body_; }
   bool reused() const { return reused_; }
-  // A buffer for the request's head, kept with the connection so that it is allocated once.
+  // A buffer for the request's head, kept with the connection to avoid allocations.
   std::string& request_head() { return request_head_; }
 
  private:
   friend class UpstreamPool;
 
   Duration left_until(std::chrono::nanoseconds deadline) const;
-  // Before the next read, when what was read before is not used any more.
+  // Call before the next read, when earlier bytes are not used any more.
   void widen_for_more();
   Task<BodyChunk> next_until(std::chrono::nanoseconds deadline);
-  Task<bool> grow_collected(std::size_t needed, std::size_t most);
+  Task<Reserved> grow_collected(std::size_t needed, std::size_t most);
   void release_collected();
 
   UpstreamPool& pool_;
-  Endpoint endpoint_;             // where it goes
-  std::uint64_t generation_ = 0;  // of the last set of addresses that had this one
+  Endpoint endpoint_;             // its address
+  std::uint64_t generation_ = 0;  // the last version of the addresses that contained it
   Socket socket_;
   Buffer buffer_;
   ResponseHead head_;
   BodyDecoder body_;
   std::string request_head_;
   std::string collected_;
-  CollectRoom* room_ = nullptr;  // which reserved `room_taken_` bytes for it
+  CollectRoom* room_ = nullptr;  // it reserved `room_taken_` bytes for the body
   std::size_t room_taken_ = 0;
   std::chrono::nanoseconds rested_since_{};
   Duration rests_at_most_{};  // the backend's Keep-Alive timeout
@@ -142,7 +148,7 @@ class UpstreamConnection final : public ResponseSource {
   std::optional<ResponseFault> fault_;
   bool reused_ = false;
   bool request_written_ = false;
-  bool response_read_ = false;  // to its end, and the backend keeps the connection
+  bool response_read_ = false;  // completely, and the backend keeps the connection open
   bool busy_ = false;           // counted in UpstreamPool::busy()
 };
 
@@ -155,7 +161,7 @@ inline constexpr std::size_t most_interim_responses = 256;
 inline constexpr HeadLimits response_head_limits{.max_bytes = 131072, .max_fields = 500, .max_target = 0};
 
 struct PoolLimits {
-  std::size_t max_idle = 1024;  // however many were in use
+  std::size_t max_idle = 1024;  // an upper bound, however many were in use
   Duration idle_max = std::chrono::seconds(4);
   std::size_t max_open = 0;  // busy and idle together; 0: no limit
 };
@@ -185,7 +191,8 @@ class UpstreamPool final : private Timer {
 
   void listen(PoolListener& listener) { listener_ = &listener; }
 
-  // A connection that was idle no longer than this and is still open, as far as the kernel knows; or null.
+  // A connection that was idle for no longer than this and is still open, as far as the kernel knows; null if there is
+  // none.
   UpstreamConnectionPtr take_rested(Duration rested_at_most);
   // A new connection. Null if no address accepts it, or the process is out of descriptors: see `fault`.
   Task<UpstreamConnectionPtr> connect(Duration limit, ConnectFault* fault = nullptr);
@@ -219,7 +226,7 @@ class UpstreamPool final : private Timer {
   std::atomic<std::uint64_t>* open_;
   PoolListener* listener_ = nullptr;
   std::size_t busy_ = 0;
-  // The most that were in use at a time, in this window and in the one before.
+  // The most that were in use at a time, in this window and in the previous one.
   std::size_t peak_ = 0;
   std::size_t peak_before_ = 0;
   std::chrono::nanoseconds peak_since_{};

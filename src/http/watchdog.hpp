@@ -1,5 +1,5 @@
-// Watchdog pings for a service manager. One is sent only after every event loop has had a turn since the last one: a
-// timer alone would go on while a loop hangs.
+// Watchdog pings for a service manager. A ping is sent only after every event loop has made a round since the last one:
+// a timer alone would continue while a loop hangs.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ class Watchdog {
   // Removes a loop that has stopped.
   void forget(const Loop& loop);
 
-  // Call it about every look_every(). True: every loop has had a turn, so send a ping.
+  // Call about every look_every(). True: every loop has made a round, so send a ping.
   bool due(std::chrono::nanoseconds now);
   // Zero: the watchdog is off.
   std::chrono::nanoseconds look_every() const { return limit_ / 8; }

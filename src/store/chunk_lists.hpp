@@ -1,5 +1,5 @@
-// Chunks of responses that are still streaming, in memory, by operation. Part of the memory store and of the simulated
-// servers; the journal and the stores behind a server keep theirs elsewhere. Not thread-safe.
+// Chunks of streaming responses in memory, by operation. Used by the memory store and the simulated servers; the
+// journal and the stores with a server have their own. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@ namespace once::store {
 
 class ChunkLists {
  public:
-  // What the lists take, with their own overhead.
+  // Memory of all lists, including overhead.
   std::size_t bytes() const { return bytes_; }
   bool empty() const { return lists_.empty(); }
 
-  // Of this claim.
+  // The number of chunks of this claim.
   std::size_t count(const OperationId& id, const Nonce& nonce) const {
     const auto found = lists_.find(id);
     return found == lists_.end() || found->second.nonce != nonce ? 0 : found->second.chunks.size();
   }
 
-  // Of the list of this operation.
+  // Memory of this operation's list, including overhead.
   std::size_t bytes_of(const OperationId& id) const {
     if (lists_.empty()) return 0;
     const auto found = lists_.find(id);
     return found == lists_.end() ? 0 : found->second.bytes;
   }
-  // Without any overhead.
+  // Memory without overhead.
   std::size_t data_of(const OperationId& id) const {
     if (lists_.empty()) return 0;
     const auto found = lists_.find(id);
@@ -42,7 +42,7 @@ class ChunkLists {
     return sum;
   }
 
-  // The owner's next chunk, at most count(). One that is there already is not added again.
+  // Adds the owner's next chunk; its number is at most count(). A repeated chunk is not added again.
   void append(const Op& op) {
     List& list = lists_[op.id];
     if (list.nonce != op.nonce) {
@@ -57,7 +57,7 @@ class ChunkLists {
     bytes_ += added;
   }
 
-  // Those that a read asks for.
+  // Adds the chunks that a read asks for.
   void read_into(Op& op, const Record& record) const {
     const auto found = lists_.find(op.id);
     if (found == lists_.end() || found->second.nonce != record.nonce || !may_have_chunks(record)) return;
@@ -70,7 +70,7 @@ class ChunkLists {
     }
   }
 
-  // The record has changed to this. Null: it is gone.
+  // The record has changed, or is gone if null: drops chunks that no longer belong to it.
   void record_changed(const OperationId& id, const Record* record) {
     if (lists_.empty()) return;
     const auto found = lists_.find(id);
@@ -82,11 +82,12 @@ class ChunkLists {
   }
 
   static std::size_t cost(const OutcomeBytes& chunk) { return chunk->capacity() + chunk_overhead; }
-  // Of a first chunk, in addition.
+  // Added for the first chunk.
   static constexpr std::size_t list_overhead = 160;
 
  private:
-  static constexpr std::size_t chunk_overhead = 96;  // the string, its count of owners, the allocator's, the pointer
+  // the string, its reference count, the allocator's overhead, the pointer
+  static constexpr std::size_t chunk_overhead = 96;
 
   struct List {
     Nonce nonce{};

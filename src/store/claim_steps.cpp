@@ -11,10 +11,10 @@ using std::chrono::seconds;
 
 constexpr Duration first_end_retry = milliseconds(20);
 constexpr Duration slowest_early_retry = seconds(1);
-// When the store has been away for so long.
+// The store counts as just down for this long: retry early and often, later slowly.
 constexpr Duration early = seconds(30);
 constexpr Duration slowest_late_retry = seconds(5);
-// How long a claim that was given up may take to reach a shared store that answers other calls. Not long: a drain waits
+// How long an abandoned claim may take to reach a shared store that answers other calls. Short, because a drain waits
 // for its release.
 constexpr Duration latest_arrival = seconds(10);
 
@@ -26,20 +26,20 @@ bool is_granted(const Op& claim) {
   return claim.status == OpStatus::done && claim.verb == Verb::claim && claim.verdict == Verdict::execute;
 }
 
-// Whether so much time is too much to rely on what is left of a lease. A clock that was set back says nothing of how
-// long it took.
+// Whether so much time has passed that the lease cannot be relied on. If the clock was set back, the time is unknown,
+// so do not rely on it.
 bool too_long_for_lease(Duration took, Duration lease) {
   return took < Duration::zero() || took >= lease / 2;
 }
 
-// `took`: by the caller's own clock, since the lease was asked for.
+// `took` is the time since the lease was asked for, by the caller's clock.
 bool may_have_lapsed(const Op& claim, Duration took) {
   if (!is_granted(claim)) return false;
-  if (claim.record->lease_until == Time::max()) return false;  // the owner is the process
+  if (claim.record->lease_until == Time::max()) return false;  // the owner is the process: no lease
   return claim.record->lease_until <= claim.now || too_long_for_lease(took, claim.terms.lease);
 }
 
-// Not when the store had its time: the caller would wait for twice as long as one call may take.
+// Not if the store has used its whole time: the caller would wait twice as long as a call may take.
 bool may_ask_again(const Op& op, const Store& store, Duration took) {
   return got_no_answer(op) && took < store.time_limit() / 10;
 }
@@ -48,7 +48,7 @@ Op renewal_of(const Op& claim) {
   return {.verb = Verb::renew, .id = claim.id, .nonce = claim.nonce, .terms = claim.terms};
 }
 
-// A claim that was lost is somebody else's. One that could not be renewed in time has failed, and may still stand.
+// A lost claim belongs to another owner. One that could not be renewed in time has failed, and may still exist.
 void judge_renewal(Op& claim, const Op& renewal, Duration took) {
   if (renewal.status == OpStatus::lost) {
     claim.verdict = Verdict::in_flight;
@@ -94,7 +94,7 @@ Op* ClaimSteps::decide() {
   } else if (is_granted(claim_)) {
     result_.stands = Stands::yes;
   } else if (unanswered_ && !renewal_) {
-    result_.stands = Stands::perhaps;  // the first one may still be on its way
+    result_.stands = Stands::perhaps;  // the first one may still arrive
   }
   return nullptr;
 }
@@ -114,7 +114,7 @@ void LeaseSteps::start_unclaimed(const Op& failed, Time now, const Executions::E
 
 Duration LeaseSteps::first(Time now) const {
   const Duration gone = now - asked_at_;
-  if (gone < Duration::zero()) return Duration::zero();  // the clock was set back: how long it took is not known
+  if (gone < Duration::zero()) return Duration::zero();  // the clock was set back: the elapsed time is unknown
   return std::max(every() - gone, Duration::zero());
 }
 
@@ -125,7 +125,7 @@ Op* LeaseSteps::due(Time now) {
   return &op_;
 }
 
-// A lost claim stays lost, unless another one is handed over: recording the outcome will say so.
+// A lost claim stays lost unless a newer one is handed over; recording the outcome will report it.
 void LeaseSteps::answered(const Op& renewal) {
   lost_ = renewal.status == OpStatus::lost;
   if (renewal.status == OpStatus::done) asked_at_ = asking_at_;
@@ -149,7 +149,7 @@ Patience patience_for_end(const Op& end, Stands claim, Shared shared) {
 
 namespace {
 
-// There will be no room soon; or the store has lost chunks before this one, which have to be appended first.
+// Retrying is no use: the store is full, or earlier chunks are missing and must be appended first.
 bool is_refused_append(const Op& op) {
   if (op.verb != Verb::append || op.status != OpStatus::failed) return false;
   return op.fault == StoreFault::full || op.fault == StoreFault::no_chunks;

@@ -3,7 +3,7 @@
 // - A claim whose answer was lost is sent again with the same nonce: it is the same claim.
 // - Lanes and drivers resend within one call, and answers can be late. So the lease of a claim may have ended by the
 //   time it is granted. It is renewed before any work is done under it.
-// - A claim without an answer may exist, or may reach the store later. Nobody owns it, so it is released.
+// - A claim without an answer may exist, or may reach the store later. It has no owner, so it is released.
 // - Another request of this process may get a newer claim for work that is already running (executions.hpp). The work
 //   then renews and records under that claim.
 #pragma once
@@ -18,11 +18,11 @@
 
 namespace once::store {
 
-// Whether a claim stands in the store.
+// Whether a claim exists in the store.
 enum class Stands : std::uint8_t {
   no,
   yes,      // it is ours
-  perhaps,  // no answer came: the claim may exist, or may still reach the store
+  perhaps,  // there was no answer: it may exist, or may still arrive
 };
 
 // When to renew a claim whose lease may have ended: as soon as it is granted, or later by the caller (Claimant::hold),
@@ -31,18 +31,18 @@ enum class Hold : std::uint8_t { at_once, later };
 
 struct ClaimResult {
   Stands stands = Stands::no;
-  bool overtaken = false;  // it was granted, and taken over before it could be renewed
-  Time asked{};            // when the claim was asked for the first time
-  Time held_since{};       // when its lease was asked for the last time: the lease runs at least from then on
+  bool overtaken = false;  // granted, but taken over before it could be renewed
+  Time asked{};            // when the claim was first asked for
+  Time held_since{};       // when its lease was last asked for: it lasts at least from then on
 };
 
-// A claim, from the first request until it can be relied on. The result is in the op: a claim that was taken over
-// before it could be renewed is in_flight; one that could not be renewed in time has failed.
+// A claim, from the first request until it can be relied on. The op has the result: a claim that was taken over before
+// it could be renewed is in_flight; one that could not be renewed in time has failed.
 class ClaimSteps {
  public:
-  // The op has a nonce that no other claim has, and outlives this.
+  // The op has a unique nonce and outlives this.
   explicit ClaimSteps(Op& claim, Hold hold = Hold::at_once) : claim_(claim), hold_(hold) {}
-  // A claim that was granted, and whose lease was asked for at `since`: renewed if it may be over by now.
+  // For a claim that was granted, whose lease was asked for at `since`: renews it if it may have ended.
   ClaimSteps(Op& granted, Time since) : claim_(granted), stage_(Stage::answered) {
     result_.asked = result_.held_since = since;
   }
@@ -65,59 +65,60 @@ class ClaimSteps {
   std::optional<Op> renewal_;
 };
 
-// Keeps the lease of a claim while its owner is at work. The driver calls due() when a renewal is due and reports the
-// answer. Waiting is up to the driver.
+// Keeps the lease of a claim alive while its owner works. The driver calls due() when a renewal is due, reports the
+// answer, and does the waiting.
 class LeaseSteps {
  public:
-  // `held_since`: when the lease was asked for. With `work`, a claim that is handed to it is renewed from then on.
+  // `held_since` is when the lease was asked for. With `work`, a newer claim that is handed to it is renewed from then
+  // on.
   void start(const Op& claim, Time held_since, const Executions::Entry* work);
-  // There is nothing to renew until a claim is handed over.
+  // For a claim that failed: nothing is renewed until a claim is handed to `work`.
   void start_unclaimed(const Op& failed, Time now, const Executions::Entry& work);
 
-  // How long until the first renewal.
+  // The time until the first renewal.
   Duration first(Time now) const;
-  // From the start of one renewal to the start of the next.
+  // The time between the starts of two renewals.
   Duration every() const { return op_.terms.lease / renewals_per_lease; }
-  // After a renewal that failed, or took so long that the next one is due.
+  // The pause after a renewal that failed, or took until the next one was due.
   Duration soon() const { return op_.terms.lease / retries_per_lease; }
 
-  // The next renewal. Null: the claim is lost, and no newer one was handed over.
+  // The next renewal op. Null: the claim is lost, and no newer one was handed over.
   Op* due(Time now);
   // `renewal` has the answer to due().
   void answered(const Op& renewal);
-  // The lease was renewed by other code, which asked for it at that time.
+  // Other code has renewed the lease with a request sent at `asked`.
   void renewed(Time asked);
 
   bool lost() const { return lost_; }
-  // The claim is lost for good.
+  // Whether the claim is lost for good.
   bool over() const { return lost_ && work_ == nullptr; }
-  // The claim that it was started with is still ours, and its lease has been renewed in time. A claim that was handed
-  // over since is for a request that was sent.
+  // Whether the first claim is still ours and its lease was renewed in time. A claim that was handed over later is for
+  // a request that was already sent.
   bool holds_first(Time now) const;
 
  private:
-  // Two thirds of a lease are left when a renewal sets out.
+  // A renewal starts when two thirds of the lease are left.
   static constexpr int renewals_per_lease = 3;
   static constexpr int retries_per_lease = 30;
 
   Op op_;
-  Nonce first_{};     // the claim that it was started with
-  Time asked_at_;     // for the last renewal that was done
-  Time asking_at_{};  // for the one under way
+  Nonce first_{};     // of the first claim
+  Time asked_at_;     // when the last successful renewal was sent
+  Time asking_at_{};  // when the current renewal was sent
   const Executions::Entry* work_ = nullptr;
-  bool lost_ = false;  // the claim at hand is not ours
+  bool lost_ = false;  // the current claim is not ours
 };
 
 // How long an op is retried.
 struct Patience {
-  Duration limit{};  // zero: it is asked once
-  // A claim that is still on its way cannot be ended yet: how long to retry after the store said that it does not have
+  Duration limit{};  // zero: it is tried once
+  // A claim that has not arrived yet cannot be ended: how long to retry after the store reports that it does not have
   // the claim.
   Duration on_its_way{};
 };
 
-// How long the end of a claim is retried: until its record has expired. In a store that is not shared, only this
-// process can end its claims.
+// How long to retry the end of a claim: until its record has expired. In a store that is not shared, only this process
+// can end its claims.
 Patience patience_for_end(const Op& end, Stands claim, Shared shared);
 
 // Retries a finish, a release or an append until the store has accepted it or patience ends; also a claim that waits
@@ -125,12 +126,12 @@ Patience patience_for_end(const Op& end, Stands claim, Shared shared);
 // is not retried.
 class EndSteps {
  public:
-  // The op outlives this. `work`: the newest claim that was handed to it is the one that is ended.
+  // The op outlives this. With `work`, the newest claim that was handed to it is the one that is ended.
   EndSteps(Op& end, const Patience& patience, const Executions::Entry* work = nullptr);
 
-  // For an op that has already failed: how long until the next try. Nothing: do not retry.
+  // For an op that has already failed: the pause before the next try. nullopt: do not retry.
   std::optional<Duration> first(const Store& store);
-  // The op was answered, `since` after the first try: how long until the next try. Nothing: that was the last one.
+  // The op was answered, `since` after the first try: the pause before the next try. nullopt: do not retry.
   std::optional<Duration> again(const Store& store, Duration since);
 
  private:
@@ -139,16 +140,16 @@ class EndSteps {
   const Executions::Entry* work_;
   Backoff backoff_;
   Duration pause_{};      // before the last try
-  Duration waited_{};     // in all
-  Duration not_there_{};  // since the store answered that it does not have the claim
+  Duration waited_{};     // total
+  Duration not_there_{};  // since the store first reported that it does not have the claim
 };
 
 // What a lookup says about the claim with this nonce.
 enum class Standing : std::uint8_t {
   unseen,      // the store did not answer
-  nothing,     // there is no record
-  started,     // it stands
-  succeeded,   // it was finished, by its owner or in its name
+  nothing,     // no record exists
+  started,     // the claim exists
+  succeeded,   // finished by its owner, or in its name
   failed,      //
   unknown,     //
   expired,     // its outcome is no longer returned
@@ -157,14 +158,14 @@ enum class Standing : std::uint8_t {
 };
 Standing standing_of(const Op& lookup, const Nonce& nonce);
 
-// Whether the owner is at work, as far as a look-up that was answered says.
+// Whether an answered lookup shows an owner that is executing.
 bool owner_works(const Op& look);
 
-// A finish was done, and what every retry gets is not what it brought: the first outcome stands, recorded by the
-// backend in this owner's name.
+// A finish was done, but retries get another outcome than the one it brought: the first outcome stands, which the
+// backend committed in this owner's name.
 bool another_outcome_stands(const Op& finish);
 
-// True: a newer claim has been handed to this work, and is the op's now.
+// True: a newer claim was handed to this work, and is now in the op.
 bool take_handed(Op& op, const Executions::Entry* work);
 
 // Ends the claim with this nonce, of the same operation as `claim`: releases it, or finishes it as unknown.

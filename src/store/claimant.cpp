@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace once::store {
 
 Task<ClaimResult> Claimant::claim(Op& claim, Hold hold) {
@@ -58,6 +60,7 @@ Task<void> Claimant::leave(const Op& ended, Executions::Entry& work) {
 }
 
 Task<void> Claimant::end(Op& end, Duration limit, const Executions::Entry* work) {
+  ONCE_ASSERT(end.nonce != Nonce());  // every write is guarded by the nonce of its claim
   if (!host_.has_room_for(end)) {
     answer_failed(end, StoreFault::full, "the quota of stored bytes is used up");
     co_return;
@@ -85,7 +88,8 @@ Task<void> Claimant::release(Op& release) {
   release.verb = Verb::release;
   co_await ask(release);
   if (release.status != OpStatus::lost) co_return;
-  // Released before, and the answer was lost: then nobody has it. Else somebody, or an outcome, stands in the way.
+  // The release may have been done by an earlier try whose answer was lost; then there is no owner. Otherwise another
+  // owner or an outcome is in the way.
   Op seen;
   seen.id = release.id;
   co_await ask(seen);
@@ -99,53 +103,53 @@ void Claimant::take_back_later(const Op& claim) {
 }
 
 void Claimant::end_later(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
-  end.tenant = {};  // views of a request that is over
+  end.tenant = {};  // views of a request that has ended
   end.route = {};
   end.record.reset();
   host_.end_in_background(std::move(end), claim, std::move(kept_alive));
 }
 
-Task<bool> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
+Task<NewerClaim> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
   Op seen;
   seen.id = lost.id;
   co_await ports_.store.run(seen, ports_.home);
-  if (standing_of(seen, lost.nonce) != Standing::nothing) co_return false;
+  if (standing_of(seen, lost.nonce) != Standing::nothing) co_return NewerClaim::none;
   Op claim{.id = lost.id, .fingerprint = work.fingerprint(), .terms = lost.terms};
   claim.tenant = lost.tenant;
   claim.route = lost.route;
   const ClaimResult claimed = co_await this->claim(claim);
-  if (claim.status == OpStatus::failed && claimed.stands == Stands::perhaps) {  // the work goes on without it
+  if (claim.status == OpStatus::failed && claimed.stands == Stands::perhaps) {  // the work continues without it
     end_later(end_of(claim, Verb::finish, claim.nonce), Stands::perhaps);
   }
-  if (claim.status != OpStatus::done || claim.verdict != Verdict::execute) co_return false;
-  if (claim.record->attempt != Attempt{1}) {  // somebody else has claimed it, and has ended, since the look
+  if (claim.status != OpStatus::done || claim.verdict != Verdict::execute) co_return NewerClaim::none;
+  if (claim.record->attempt != Attempt{1}) {  // another owner has claimed and ended it since the lookup
     Op release = end_of(claim, Verb::release, claim.nonce);
     co_await end_soon(release);
-    co_return false;
+    co_return NewerClaim::none;
   }
   work.hand_over(claim);
-  co_return take_handed(lost, &work);
+  co_return take_handed(lost, &work) ? NewerClaim::taken : NewerClaim::none;
 }
 
-// A backend that records its outcome in its own transaction has done so before it answers, or dies instead of
-// answering. What it committed stands, whatever came over the wire; and so does what an operator said meanwhile.
-Task<bool> Claimant::find_committed(Op& end) {
+// A backend that commits its outcome in its own transaction does so before it answers. Its outcome stands, whatever
+// response arrived here; so does an outcome that an operator recorded meanwhile.
+Task<Committed> Claimant::find_committed(Op& end) {
   Op seen;
   seen.id = end.id;
   co_await ports_.store.run(seen, ports_.home);
   host_.store_answered(seen);
-  if (standing_of(seen, end.nonce) != Standing::succeeded || seen.record->outcome == nullptr) co_return false;
+  if (standing_of(seen, end.nonce) != Standing::succeeded || seen.record->outcome == nullptr) co_return Committed::no;
   if (shared_) {
-    // Recorded once more, which changes nothing: from now on this claim is settled.
+    // Repeat the finish, which changes nothing: it makes this claim settled.
     end.verb = Verb::finish;
     end.final_state = State::succeeded;
     end.body_kept = seen.record->body_kept;
     end.outcome = seen.record->outcome;
     co_await ports_.store.run(end, ports_.home);
-    if (end.status != OpStatus::done) co_return false;
+    if (end.status != OpStatus::done) co_return Committed::no;
   }
   end.record = std::move(seen.record);
-  co_return true;
+  co_return Committed::yes;
 }
 
 }  // namespace once::store

@@ -20,13 +20,13 @@ class Exclusive {
     virtual ~Held() = default;
   };
 
-  // Waits up to `patience` for another process to close it.
+  // Opens the store; waits up to `patience` for another process to close it.
   virtual Result<void> open(Duration patience) = 0;
-  // Refuses everything from now on. Threads may still be inside answer_at_once() or part_of(): keep the result until
-  // none can be.
+  // Closes the store: every call fails from now on. Threads may still be in answer_at_once() or part_of(), so keep the
+  // result until they have left.
   virtual std::unique_ptr<Held> give_up() = 0;
   virtual bool closed() const = 0;
-  // It was closed for a successor, and will be opened there or here again. False if that has failed.
+  // Whether it was closed for a successor, and is open there or will be opened here again. False if that has failed.
   virtual bool handed_over() const = 0;
 
  protected:

@@ -18,6 +18,7 @@ bool Executions::has(const OperationId& id) {
 }
 
 Executions::Entered Executions::Entry::enter(const Op& claim) {
+  ONCE_ASSERT(claim.record.has_value());
   return enter(claim.id, claim.fingerprint, Claim{.nonce = claim.nonce, .fence = claim.record->fence});
 }
 

@@ -27,7 +27,7 @@ class Executions {
 
   enum class Entered : std::uint8_t {
     yes,            // no other execution in this process: continue, and leave() when the outcome is recorded
-    handed_over,    // it is running here and has the claim now: wait as for any owner
+    handed_over,    // it is executing here and now has the claim: wait as for any owner
     other_request,  // another request with the same key is running here; the caller keeps the claim
   };
 
@@ -42,7 +42,7 @@ class Executions {
   };
   static constexpr std::size_t bucket_count = 1024;
 
-  // Lanes and waiters use other bytes of the id.
+  // Lanes and waiters are chosen by other bytes of the id.
   Bucket& bucket_of(const OperationId& id) {
     return buckets_[(std::size_t{id.bytes[16]} << 8U | id.bytes[17]) % bucket_count];
   }
@@ -50,7 +50,7 @@ class Executions {
   std::array<Bucket, bucket_count> buckets_;
 };
 
-// Reused for one execution after the other; a member of the executing object.
+// A member of the executing object, reused for one execution after another.
 class Executions::Entry final : private Link {
  public:
   explicit Entry(Executions& all) : all_(all) {}
@@ -58,19 +58,21 @@ class Executions::Entry final : private Link {
   Entry& operator=(const Entry&) = delete;
   ~Entry() { leave(); }
 
-  // `claim` was answered with Verdict::execute.
+  // `claim` was granted: its verdict is execute.
   Entered enter(const Op& claim);
-  // The store is down, and the route executes without a claim. Nothing can be handed over by this one.
+  // The store is down, and the route executes without a claim. Such an entry cannot hand its claim to another
+  // execution.
   Entered enter_unclaimed(const OperationId& id, const Fingerprint& fingerprint);
 
-  // Of the request that is executed.
+  // The fingerprint of the executing request.
   const Fingerprint& fingerprint() const { return fingerprint_; }
 
-  // A claim that was granted while this was running: its work goes on under that, unless it has a newer one.
+  // Another claim was granted while this executes: it continues under that claim, unless it has a newer one.
   void hand_over(const Op& claim);
   // The newest claim that was handed to this execution.
   std::optional<Nonce> handed() const;
-  // Allows the next request of this process to execute it. Returns the last handed(). Does nothing if not entered.
+  // Ends the execution, so that this process may execute the operation again. Returns the last handed(). Does nothing
+  // if not entered.
   std::optional<Nonce> leave();
 
  private:
@@ -87,8 +89,8 @@ class Executions::Entry final : private Link {
   bool listed_ = false;
   OperationId id_{};
   Fingerprint fingerprint_{};
-  // Guarded by the bucket's lock.
-  Fence fence_{};  // of the newest claim; answers may come in another order than the claims were made
+  // These are guarded by the bucket's lock.
+  Fence fence_{};  // of the newest claim: answers may arrive in another order than claims were made
   std::optional<Nonce> handed_;
 };
 

@@ -17,7 +17,7 @@ class FlatIndex {
  public:
   using Number = std::uint32_t;
 
-  // is_same(number) says whether the node has the id. It is called for likely candidates only.
+  // is_same(number) returns whether the node has the id; it is called only for likely candidates.
   std::optional<Number> find(const OperationId& id, auto&& is_same) const {
     const std::uint32_t tag = tag_of(id);
     for (std::size_t at = tag & mask_; slots_[at].number != empty; at = (at + 1) & mask_) {
@@ -26,7 +26,7 @@ class FlatIndex {
     return std::nullopt;
   }
 
-  // Prefetches the slot, which will be needed soon.
+  // Prefetches the slot.
   void fetch(const OperationId& id) const { __builtin_prefetch(&slots_[tag_of(id) & mask_]); }
 
   void insert(const OperationId& id, Number number) {

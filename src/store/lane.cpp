@@ -47,7 +47,7 @@ class ThreadLanes::Lane : private Work {
     pthread_setname_np(thread_.native_handle(), "once-lane");
   }
 
-  ~Lane() { stop(); }  // also if the next one cannot be made
+  ~Lane() { stop(); }  // also if creating the next one failed
 
   Submit submit(Pending& pending);
   void stop();
@@ -70,16 +70,16 @@ class ThreadLanes::Lane : private Work {
   std::condition_variable wake_;
   PendingQueue incoming_;
   bool asleep_ = false;
-  std::size_t wanted_ = 0;           // the lane waits for so many, a little while
-  bool waking_ = false;              // this, as Work, is at a caller's executor and will wake the lane
-  const Executor* waker_ = nullptr;  // at which
+  std::size_t wanted_ = 0;           // how many ops the lane waits for, for a short time
+  bool waking_ = false;              // this, as Work, is posted to a caller's executor and will wake the lane
+  const Executor* waker_ = nullptr;  // the executor it is posted to
   bool stopping_ = false;
 
-  // The lane's own thread.
+  // Used by the lane's own thread only.
   LaneQueue queue_;
   std::size_t last_size_ = 0;
   std::chrono::nanoseconds last_took_{};
-  std::vector<Work*> told_;  // those of one caller's executor
+  std::vector<Work*> answered_;  // callers to resume on one executor
 
   std::atomic<std::size_t> depth_{0};  // incoming and waiting
   std::atomic<std::uint64_t> refused_{0};
@@ -88,7 +88,7 @@ class ThreadLanes::Lane : private Work {
   Histogram<batch_bounds.size()> batch_size_{batch_bounds};
   Histogram<time_bounds.size()> store_time_{time_bounds};
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because it uses all of the above
 };
 
 Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
@@ -114,7 +114,7 @@ Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
       if (wanted_ != 0 && waiting() >= wanted_) wake_.notify_all();
     }
   }
-  // From here on the op may have been executed and its caller gone on, so only a refusal may touch `pending`.
+  // The op may already have been executed and its caller resumed, so only a refusal may touch `pending` here.
   if (refusal != nullptr) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     answer_failed(pending.op, StoreFault::refused, refusal);
@@ -128,8 +128,8 @@ void ThreadLanes::Lane::wake_up() {
   {
     const std::scoped_lock lock(mutex_);
     waking_ = false;
-    if (!incoming_.empty()) asleep_ = false;  // another executor may have woken it, and it may have slept again
-    wake_.notify_all();  // stop() may wait for it too; and once the mutex is free, this may be gone
+    if (!incoming_.empty()) asleep_ = false;  // another executor may have woken it, and it may be asleep again
+    wake_.notify_all();  // stop() may wait for it too; once the mutex is free, this may be destroyed
   }
 }
 
@@ -146,8 +146,8 @@ ThreadLanes::Lane::More ThreadLanes::Lane::wait_for_more() {
     wake_.wait(lock, [this] { return !asleep_ || stopping_; });
     asleep_ = false;
   } else if (waiting() < last_size_ && !stopping_) {
-    // Those who were told a moment ago will be back. Waiting for as many as there were, but not longer than the store
-    // took for them, halves what syncs cost a busy gateway; one caller alone never waits.
+    // The callers that were just answered will be back soon. Waiting for as many ops as last time, for at most as long
+    // as the store took, halves the cost of syncs on a busy gateway; a single caller never waits.
     wanted_ = last_size_;
     wake_.wait_for(lock, std::min(last_took_, longest_wait), [this] { return waiting() >= wanted_ || stopping_; });
     wanted_ = 0;
@@ -175,16 +175,16 @@ void ThreadLanes::Lane::complete_all() {
   while (!left.empty()) {
     Executor& home = left.front()->home;
     std::size_t others = 0;
-    told_.clear();
+    answered_.clear();
     for (Pending* each : left) {
       if (&each->home == &home) {
-        told_.push_back(each);
+        answered_.push_back(each);
       } else {
         left[others++] = each;
       }
     }
     left = left.first(others);
-    home.post_all(told_);  // from here on these are gone
+    home.post_all(answered_);  // from here on these are gone
   }
 }
 
@@ -193,7 +193,7 @@ void ThreadLanes::Lane::stop() {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
-    wake_.wait(lock, [this] { return !waking_; });  // nobody may run it after this
+    wake_.wait(lock, [this] { return !waking_; });  // this must not be run after stop()
   }
   if (thread_.joinable()) thread_.join();
 }

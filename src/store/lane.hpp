@@ -28,7 +28,8 @@
 
 namespace once::store {
 
-// An op on its way: queued in a lane, then, as Work, at its caller's executor. Lives in the awaiting coroutine's frame.
+// An op in flight: queued in a lane and then, as Work, at its caller's executor. Lives in the awaiting coroutine's
+// frame.
 struct Pending : Work {
   Pending(Op& the_op, Executor& the_home) : op(the_op), home(the_home) {}
 
@@ -53,13 +54,13 @@ class Lanes {
 
  protected:
   enum class Submit : std::uint8_t {
-    taken,    // the caller will be resumed by complete(); it may already have been
-    refused,  // the op is answered and the caller goes on at once
+    taken,    // complete() will resume the caller, or already has
+    refused,  // the op is answered and the caller continues at once
   };
 
   virtual Submit submit(Pending& pending) = 0;
 
-  // The op has its results: resume the caller on its own executor. `pending` is gone after this.
+  // Call when the op has its results: resumes the caller on its own executor and invalidates `pending`.
   static void complete(Pending& pending) { pending.home.post(pending); }
 
  private:
@@ -95,7 +96,7 @@ inline Lanes::Run Lanes::run(Op& op, Executor& home) {
 }
 
 struct LaneLimits {
-  std::size_t lanes = 1;       // of each part of the store
+  std::size_t lanes = 1;       // per part of the store
   std::size_t queue = 65'536;  // ops waiting in one lane; more are refused as unavailable
   std::size_t batch = 512;     // ops in one batch
 };
@@ -111,7 +112,7 @@ struct LaneStats {
   std::uint64_t retried_batches = 0;  // failed as a whole and tried again op by op
   std::uint64_t largest_batch = 0;
   std::size_t queue_depth = 0;  // waiting now
-  std::size_t queue_limit = 0;  // how many may, in all lanes
+  std::size_t queue_limit = 0;  // the limit of all lanes together
   std::size_t asleep = 0;       // idle lanes
   HistogramSnapshot batch_size;
   HistogramSnapshot store_time_ns;  // of execute(), per batch
@@ -135,14 +136,14 @@ class ThreadLanes final : public Lanes {
   class Lane;
   using Part = std::vector<std::unique_ptr<Lane>>;
 
-  // Null: stopped.
+  // Null: the lanes were stopped.
   Part* add_part(std::size_t place);
 
   const LaneLimits limits_;
   std::array<std::atomic<Part*>, most_lane_parts> parts_{};
   std::mutex mutex_;
   bool stopped_ = false;
-  std::vector<std::unique_ptr<Part>> owned_;  // what parts_ points to
+  std::vector<std::unique_ptr<Part>> owned_;  // the owners of what parts_ points to
 };
 
 }  // namespace once::store

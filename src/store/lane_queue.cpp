@@ -8,18 +8,18 @@ namespace once::store {
 
 namespace {
 
-// A lane looks past this many ops per place in a batch for one whose id is not in it yet. Ten thousand callers on
-// one key must not make every batch walk over all of them.
+// How many ops per place in a batch are checked for an id that is not in the batch yet. With ten thousand callers on
+// one key, a batch must not check them all.
 constexpr std::size_t looks_per_place = 4;
-// Alone, this many ops in a row have failed: it is the store, not one bad op, and the rest keep their answer.
+// After this many single ops in a row have failed, the store itself is failing, and the rest keep their answer.
 constexpr std::size_t lone_failures_before_giving_up = 3;
 
 bool is_unavailable(const Op& op) {
   return op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
 }
 
-// An operator's action that answers `lost` must have changed nothing, then or later, but the batch may still arrive and
-// find a key that can be changed. So it is never sent twice: what became of it stays unknown.
+// An operator's action that answers `lost` must not have changed anything, but a batch that was delayed may still
+// arrive and change the key. So these are never sent twice: their result stays unknown.
 bool may_be_sent_twice(const Op& op) {
   return op.verb != Verb::forget && op.verb != Verb::resolve;
 }
@@ -31,7 +31,7 @@ void execute_one_by_one(Store& store, std::chrono::nanoseconds until, std::span<
     if (monotonic_now() >= until) return;
     op->error.clear();
     execute_caught(store, {&op, 1}, until);
-    // Refused now, but what became of the batch is still not known.
+    // Refused this time, but the result of the batch is still unknown.
     if (op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
     failures = is_unavailable(*op) ? failures + 1 : 0;
     if (failures == lone_failures_before_giving_up) return;

@@ -12,7 +12,7 @@
 
 namespace once::store {
 
-// A FIFO queue, linked through Work::next. Elements can be removed from the middle by walking the links.
+// A FIFO queue, linked through Work::next. Elements can be removed from the middle by following the links.
 class PendingQueue {
  public:
   PendingQueue() = default;
@@ -54,7 +54,7 @@ class PendingQueue {
   Work** end_ = &first_;
 };
 
-// The ops of one batch, no id twice.
+// The ops of one batch; no id occurs twice.
 class Batch {
  public:
   explicit Batch(std::size_t limit) : limit_(limit), slots_(std::bit_ceil(limit * 2)) {
@@ -87,7 +87,7 @@ class Batch {
 
  private:
   struct Slot {
-    std::uint64_t round = 0;  // free unless of this round, so that clearing costs nothing
+    std::uint64_t round = 0;  // a slot is free unless it is of this round, so clearing costs nothing
     std::size_t place = 0;
   };
 
@@ -98,7 +98,7 @@ class Batch {
   std::vector<Slot> slots_;
 };
 
-// The next batch for the store, and the ops that wait behind it.
+// The next batch for the store, and the ops that wait for later ones.
 class LaneQueue {
  public:
   explicit LaneQueue(std::size_t most_ops) : most_ops_(most_ops), batch_(most_ops) {}
@@ -107,11 +107,11 @@ class LaneQueue {
   void push(Pending& pending) { waiting_.push(pending); }
   void take_all(PendingQueue& incoming) { waiting_.take_all(incoming); }
 
-  // The oldest that fit into one batch.
+  // Fills the batch with the oldest ops that fit.
   void gather();
 
   enum class Tried : std::uint8_t { once, again_one_by_one };
-  // Within the store's time limit, however often it is tried.
+  // Executes the batch within the store's time limit, including retries.
   Tried execute(Store& store);
 
   // The executed ops of the batch. The caller resumes their coroutines, in any order.

@@ -8,21 +8,21 @@
 namespace once::store {
 
 std::optional<Duration> OwnerWaitSteps::pause_after(const Op& look) {
-  // A store that does not answer says nothing of the owner: waited for like one.
+  // If the store does not answer, assume that the owner is still executing.
   const bool works = look.status != OpStatus::done || owner_works(look);
-  // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
-  // record cannot be claimed. Waited for like an owner, or this would go round and round.
+  // The claim was refused twice although there seems to be no owner: a backend is about to commit its outcome, and the
+  // record cannot be claimed before that. Wait as for an owner, instead of looping.
   owner_ended_ = !works && (paused_ || !came_at_once_);
   worked_ = worked_ || works;
   if (owner_ended_ || waited_ >= limit_) {
     came_at_once_ = !std::exchange(paused_, false);
-    // The next owner is another one, and may be quicker.
+    // The next owner is a different one and may be faster.
     if (std::exchange(worked_, false)) look_.reset();
     return std::nullopt;
   }
   const Duration look_again = look_.next();
   const Duration pause = std::min(ends_are_told_ ? slowest_look : look_again, limit_ - waited_);
-  // A lease may end before anybody says anything.
+  // The lease may end without a notification.
   if (look.status == OpStatus::done && works) return std::min(pause, look.record->lease_until - look.now);
   return pause;
 }

@@ -1,6 +1,5 @@
-// Waiting until the owner of a claim has ended, so that it is worth claiming oneself. The gateway, the claims API and
-// the library all wait like this. OwnerWaitSteps decides, without I/O; OwnerWait asks the store and pauses, as a
-// coroutine.
+// Waits for the end of another owner's claim, after which claiming again may succeed. Used by the gateway, the claims
+// API and the library. OwnerWaitSteps decides, without I/O; OwnerWait asks the store and pauses, as a coroutine.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +16,23 @@
 
 namespace once::store {
 
-// Whether somebody still wants the answer to a request that waits. Nothing was done for it yet, so a client that leaves
-// takes its request with it.
+// Whether the client of a waiting request is still connected. Nothing was executed yet, so a client that leaves cancels
+// its request.
 class Presence {
  public:
   class Listener {
    public:
-    // Called once, on the request's own executor. Must not resume the request from here.
+    // Called once, on the request's own executor. It must not resume the request directly.
     virtual void client_left() = 0;
 
    protected:
     ~Listener() = default;
   };
 
-  // False: the client has left already, and the listener is not called.
+  // False: the client has already left, and the listener is not called.
   virtual bool listen(Listener& listener) = 0;
   virtual void stop_listening() = 0;
-  // As far as is known now; for those who cannot call a listener.
+  // Whether the client has left, as far as is known now; for callers without a listener.
   virtual bool has_left() = 0;
 
  protected:
@@ -43,7 +42,7 @@ class Presence {
 // Ends a wait when its client leaves.
 class Departure final : private Presence::Listener {
  public:
-  // Without a presence it never leaves.
+  // Without a presence the client never leaves.
   Departure(Presence* presence, Waiters::Ticket& ticket)
       : presence_(presence), ticket_(ticket), left_(presence != nullptr && !presence->listen(*this)) {}
   Departure(const Departure&) = delete;
@@ -67,22 +66,22 @@ class Departure final : private Presence::Listener {
 
 class OwnerWaitSteps {
  public:
-  // The limit is for all owners together. In a store that is not shared owners are in this process, and tell those who
-  // wait when they end: looking seldom is enough.
+  // The limit covers all owners together. In a store that is not shared, owners are in this process and notify waiters
+  // at their end, so polling can be slow.
   OwnerWaitSteps(Shared shared, Duration limit) : ends_are_told_(shared == Shared::no), limit_(limit) {}
 
-  // `look` is a look-up that was answered, or failed: how long to pause before the next. Nothing: the wait is over.
+  // `look` is a lookup, answered or failed: returns the pause before the next one. nullopt: the wait is over.
   std::optional<Duration> pause_after(const Op& look);
-  // How long the look and the pause after it took.
+  // Reports how long the lookup and the pause after it took.
   void paused(Duration took);
 
-  // When the wait is over. True: the owner has ended, and it is worth claiming again. False: the limit has passed.
+  // Call when the wait is over. True: the owner has ended, so claim again. False: the limit has passed.
   bool owner_ended() const { return owner_ended_; }
-  // Whether there was a pause at all.
+  // Whether there was any pause.
   bool waited() const { return waited_ > Duration::zero(); }
 
  private:
-  // How often a waiter looks by itself.
+  // The intervals at which a waiter polls.
   static constexpr Duration first_look = std::chrono::milliseconds(50);
   static constexpr Duration slowest_look = std::chrono::seconds(1);
 
@@ -91,42 +90,42 @@ class OwnerWaitSteps {
   Duration waited_{};
   Backoff look_{first_look, slowest_look};
   bool owner_ended_ = false;
-  // Of the owner that is waited for now.
+  // For the current owner.
   bool paused_ = false;
   bool worked_ = false;
   bool came_at_once_ = false;  // the last wait ended without a pause
 };
 
 enum class WaitEnd : std::uint8_t {
-  owner_ended,   // or may have: it is worth claiming again
-  streams,       // its response has begun, and can be read from the store
-  limit,         // the owner is at work, and the limit has passed
-  left,          // nobody wants the answer any more
-  store_failed,  // for good: no owner can record its outcome
+  owner_ended,   // or may have ended: claim again
+  streams,       // its response has begun and can be read from the store
+  limit,         // the owner is still executing, and the limit has passed
+  left,          // the client has disconnected
+  store_failed,  // for good: no owner can record an outcome any more
 };
 
 enum class Awaited : std::uint8_t {
-  end,            // of the owner
-  end_or_stream,  // or the first chunk of its response
+  end,            // the end of the owner
+  end_or_stream,  // the end, or the first chunk of the response
 };
 
 struct OwnerWaitPorts {
   Lanes& store;
   Waiters& waiters;
   Executor& home;
-  const Clock& clock;  // by which the limit runs
+  const Clock& clock;  // the clock of the limit
 };
 
 class OwnerWait {
  public:
   explicit OwnerWait(const OwnerWaitPorts& ports, Duration limit = Duration::zero()) : ports_(ports) { begin(limit); }
 
-  // For the next request.
+  // Call once per request.
   void begin(Duration limit, Awaited awaited = Awaited::end) {
     steps_ = OwnerWaitSteps(ports_.store.store().traits().shared, limit);
     awaited_ = awaited;
   }
-  // `seen` is the last look-up. Without a presence nobody asks whether the client has left.
+  // `seen` is the last lookup. Without a presence a disconnect is not noticed.
   Task<WaitEnd> wait(OperationId id, Presence* presence, Op& seen);
   bool waited() const { return steps_.waited(); }
 

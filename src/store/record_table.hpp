@@ -17,7 +17,7 @@ namespace once::store {
 
 class RecordTable {
  public:
-  // A list head is a link too, so that there are no special cases.
+  // A list head is a link too, which avoids special cases.
   struct Link {
     Link* previous = this;
     Link* next = this;
@@ -32,7 +32,7 @@ class RecordTable {
       next->previous = previous;
       previous = next = this;
     }
-    // On a list head: appends a link that is in no list at the most recent end.
+    // Call on a list head: appends a link that is in no list, at the most recent end.
     void append(Link& link) {
       link.previous = previous;
       link.next = this;
@@ -48,17 +48,18 @@ class RecordTable {
 
   struct Node : Link {
     FlatIndex::Number number = 0;
-    std::uint32_t label = 0;                  // the owner's own
-    std::unique_ptr<const char[]> details{};  // the owner's own
+    std::uint32_t label = 0;                  // for the table's owner
+    std::unique_ptr<const char[]> details{};  // for the table's owner
     OperationId id;
-    Record record;  // expires_at is Time::max() in a node that is not in use
+    Record record;  // expires_at is Time::max() in an unused node
   };
 
-  // A node, and its share of the index at the usual load.
+  // A node and its share of the index at the usual load.
   static constexpr std::size_t node_bytes = sizeof(Node) + 24;
 
   static std::size_t outcome_bytes(const OutcomeBytes& outcome) {
-    constexpr std::size_t overhead = sizeof(std::string) + 32;  // the string, its count of owners, the allocator's
+    // the string, its reference count, the allocator's overhead
+    constexpr std::size_t overhead = sizeof(std::string) + 32;
     return outcome == nullptr ? 0 : outcome->capacity() + overhead;
   }
 
@@ -70,13 +71,13 @@ class RecordTable {
     return number ? &at(*number) : nullptr;
   }
   bool has(const OperationId& id) const { return find(id) != nullptr; }
-  // Among the nodes with the same hash bits, the one for which is_same() is true.
+  // The node for which is_same() is true, among those with the same hash bits.
   Node* find(const OperationId& id, auto&& is_same) {
     const auto number = index_.find(id, [&](FlatIndex::Number each) { return is_same(at(each)); });
     return number ? &at(*number) : nullptr;
   }
 
-  // A new node: in no list, with an empty record.
+  // Adds a node that is in no list and has an empty record.
   Node& add(const OperationId& id) {
     if (free_.empty()) grow();
     Node& node = static_cast<Node&>(*free_.next);
@@ -103,7 +104,7 @@ class RecordTable {
     bytes_ += outcome_bytes(node.record.outcome);
   }
 
-  // Every node that was ever made has a number below this.
+  // The numbers of all nodes, used or not, are below this.
   std::size_t size() const { return chunks_.size() * chunk_nodes; }
   Node& at(std::size_t number) { return chunks_[number / chunk_nodes][number % chunk_nodes]; }
   const Node& at(std::size_t number) const { return chunks_[number / chunk_nodes][number % chunk_nodes]; }
@@ -111,7 +112,7 @@ class RecordTable {
   std::size_t records() const { return records_; }
   std::size_t bytes() const { return bytes_; }
 
-  // Prefetches the entry, which will be needed soon.
+  // Prefetches the entry.
   void fetch(const OperationId& id) const { index_.fetch(id); }
 
  private:

@@ -11,27 +11,27 @@ namespace once::store {
 
 enum class StoreCondition : std::uint8_t {
   well,
-  full,    // new keys are refused, because there is no room
+  full,    // new keys are refused for lack of space
   failed,  // nothing is written until a restart
 };
 
 struct StoreMetric {
   enum class Type : std::uint8_t { gauge, counter };
 
-  std::string_view name;  // as on /metrics; stable
+  std::string_view name;  // its name on /metrics; stable
   Type type = Type::gauge;
   std::string_view help;
   std::uint64_t value = 0;
 };
 
 struct StoreLimit {
-  std::string_view setting;  // that sets it: "memory.max_bytes"
+  std::string_view setting;  // the setting: "memory.max_bytes"
   std::uint64_t used = 0;
   std::uint64_t limit = 0;
 };
 
 struct StoreReport {
-  std::vector<StoreMetric> metrics;  // in the order in which they are shown
+  std::vector<StoreMetric> metrics;  // in display order
   std::vector<StoreLimit> limits;
 
   void gauge(std::string_view name, std::string_view help, std::uint64_t value) {

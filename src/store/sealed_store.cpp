@@ -25,7 +25,7 @@ Digest hashed(const HmacSha256& secret, std::string_view domain) {
   return stream.digest();
 }
 
-// Of fixed length each, so that they need no lengths.
+// All parts have fixed lengths, so no lengths are included.
 std::string context_of(std::string_view header, const OperationId& id, const Nonce& claim) {
   std::string context;
   context.reserve(header.size() + id.view().size() + claim.view().size());
@@ -33,14 +33,14 @@ std::string context_of(std::string_view header, const OperationId& id, const Non
   return context;
 }
 
-// Of a chunk.
+// The context of a chunk.
 std::string context_of(std::string_view header, const OperationId& id, const Nonce& claim, std::uint32_t chunk) {
   std::string context = context_of(header, id, claim);
   for (unsigned shift = 0; shift < 32; shift += 8) context.push_back(static_cast<char>((chunk >> shift) & 0xFFU));
   return context;
 }
 
-// The head of a body in chunks, from before there were keys.
+// Whether this is the unencrypted head of a body in chunks, recorded before encryption was configured.
 bool is_plain_head(const Record& record) {
   return record.body_kept == BodyKept::in_chunks && record.outcome != nullptr &&
          record.outcome->starts_with(shared_key_version);
@@ -100,7 +100,7 @@ std::optional<std::string> SealedStore::opened(const Op& op, const NamedKey& key
   const std::string_view bytes = *op.record->outcome;
   const std::string_view text = bytes.substr(header_size);
   if (bytes.starts_with(shared_key_version)) return key.version_2.open(text, op.id.view());
-  // What a write finds in place of its own was recorded under the same claim.
+  // An outcome that a write finds instead of its own was recorded under the same claim.
   const Nonce& claim = writes_outcome(op.verb) ? op.nonce : op.record->nonce;
   const std::string context = context_of(bytes.substr(0, header_size), op.id, claim);
   return key.cipher_of(op.id).open(text, context);
@@ -115,8 +115,8 @@ void SealedStore::open(Op& op) const {
   op.record->outcome = plain ? std::make_shared<const std::string>(*std::move(plain)) : nullptr;
 }
 
-// A reader must not take the rest for the whole, so one chunk that cannot be read fails the op. Call it before open():
-// beside a plain head, chunks are plain too, whatever they begin with.
+// A reader must not take a part for the whole, so a single unreadable chunk fails the op. Call it before open(): if the
+// head is plain, the chunks are plain too, whatever their first bytes are.
 void SealedStore::open_chunks(Op& op) const {
   if (op.chunks.empty()) return;
   const bool plain_head = is_plain_head(*op.record);
@@ -154,8 +154,8 @@ void SealedStore::log_unreadable(const OperationId& id, std::string_view why) co
   log_.error("outcome cannot be decrypted", {{"operation", to_hex(prefix_of(id))}, {"reason", why}});
 }
 
-// What the ops of a batch bring with them, which the inner store sees sealed. They get it back also if that throws: a
-// finish that is tried again must not be sealed twice.
+// The plain outcomes of a batch's ops, while the inner store sees sealed ones. They are restored even if the store
+// throws: a retried finish must not be sealed twice.
 struct SealedStore::Given {
   struct Outcome {
     OutcomeBytes given;
@@ -193,7 +193,7 @@ void SealedStore::execute_until(std::chrono::nanoseconds until, std::span<Op* co
     const auto& [given, kept] = ops.outcomes[i];
     open_chunks(op);
     if (given != nullptr && op.record && op.record->outcome == kept) {
-      op.record->outcome = given;  // what was just written need not be opened
+      op.record->outcome = given;  // what was just written need not be decrypted
     } else {
       open(op);
     }

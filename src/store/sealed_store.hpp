@@ -42,8 +42,8 @@ namespace once::store {
 
 class SealedStore final : public Store {
  public:
-  // `secrets`: at least one, each with at least 16 unpredictable bytes; the first one encrypts. The inner store and the
-  // source of randomness, which is for this object alone, outlive it.
+  // `secrets`: at least one, each with at least 16 unpredictable bytes; the first one encrypts. The inner store and
+  // `random`, which is used by this object only, outlive it.
   SealedStore(Store& inner, std::span<const std::string> secrets, Random& random, const Log& log);
 
   void execute(std::span<Op* const> batch) override { execute_until(std::chrono::nanoseconds::max(), batch); }
@@ -51,11 +51,15 @@ class SealedStore final : public Store {
   Duration time_limit() const override { return inner_.time_limit(); }
   std::size_t part_of(const OperationId& id) const override { return inner_.part_of(id); }
   bool answer_at_once(Op& op) override;
-  void tell_evictions(std::function<void(const Evicted&)> told) override { inner_.tell_evictions(std::move(told)); }
-  void tell_ends(std::function<void(const OperationId&)> told) override { inner_.tell_ends(std::move(told)); }
+  void notify_of_evictions(std::function<void(const Evicted&)> notify) override {
+    inner_.notify_of_evictions(std::move(notify));
+  }
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override {
+    inner_.notify_of_ends(std::move(notify));
+  }
   Traits traits() const override { return inner_.traits(); }
   bool failed_for_good() const override { return inner_.failed_for_good(); }
-  // Sizes of outcomes are those of the encrypted ones.
+  // Reported outcome sizes are the encrypted ones.
   Search* search() override { return inner_.search(); }
   StoreCondition condition() const override { return inner_.condition(); }
   StoreReport report() const override { return inner_.report(); }
@@ -78,9 +82,9 @@ class SealedStore final : public Store {
   Aead::Nonce new_nonce();
   void open(Op& op) const;
   void open_chunks(Op& op) const;
-  // The key that sealed these bytes; null if it is not there.
+  // The key that sealed these bytes; null if it is not configured.
   const NamedKey* find_key(std::string_view bytes) const;
-  // The same, with a line in the log.
+  // The same; logs a missing key.
   const NamedKey* key_of(const OperationId& id, std::string_view bytes) const;
   std::optional<std::string> opened(const Op& op, const NamedKey& key) const;
   void log_unreadable(const OperationId& id, std::string_view why) const;

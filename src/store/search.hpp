@@ -38,7 +38,7 @@ struct KeyInfo {
   Time expires_at{};
   Time forget_at{};
   std::uint64_t outcome_bytes = 0;
-  // The labels of the claim (Op). nullopt: not known.
+  // The labels of the claim (Op). nullopt: unknown.
   std::optional<std::string> tenant{};
   std::optional<std::string> route{};
 };
@@ -46,7 +46,7 @@ struct KeyInfo {
 struct KeyFilter {
   std::optional<State> state{};
   std::optional<std::string> tenant{};
-  std::optional<std::string> route{};  // the pattern alone
+  std::optional<std::string> route{};  // only the pattern
   std::optional<Time> started_before{};
   std::optional<Time> started_after{};
 };
@@ -57,29 +57,29 @@ struct KeyPage {
   Time now{};        // the store's clock
 };
 
-// By state, followed by the started ones whose owner is gone: these need an operator, as unknown ones do.
+// By state; the last entry counts started records whose owner is gone, which need an operator like unknown ones.
 using CountsByState = std::array<std::uint64_t, state_count + 1>;
 inline constexpr std::size_t lapsed_at = state_count;
 
 struct KeyCounts {
   CountsByState by_state{};
-  std::string next;  // where the count goes on; empty: all are counted
+  std::string next;  // the cursor to continue; empty: everything was counted
 
   void add(const KeyInfo& key, Time now);
 };
 
-// The beginning of an id, as it is logged.
+// The first bytes of an id, as logged.
 using IdPrefix = Blob<8, struct IdPrefixTag>;
 
 class Search {
  public:
-  // `cursor`: empty, or `next` of the page before, under the same filter. `limit` is at least 1.
+  // `cursor` is empty, or `next` of the previous page with the same filter. `limit` is at least 1.
   virtual Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) = 0;
   // Keys whose id has this prefix, at most two: enough to see that it is ambiguous.
   virtual Result<KeyPage> find(const IdPrefix& prefix) = 0;
-  // This one, or none.
+  // The record with this id, if it exists.
   virtual Result<KeyPage> get(const OperationId& id);
-  // A part of the count; the whole is their sum.
+  // Counts a part of the records; the sum over all cursors is the total.
   virtual Result<KeyCounts> count(std::string_view cursor) = 0;
 
  protected:

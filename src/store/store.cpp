@@ -12,7 +12,7 @@ void execute_caught(Store& store, std::span<Op* const> batch, std::optional<std:
       store.execute(batch);
     }
   } catch (const std::exception& failure) {
-    // Whatever was already filled in may not have been committed.
+    // Ops that already have results may not have been committed.
     for (Op* const op : batch) answer_failed(*op, StoreFault::unavailable, failure.what());
   }
 }

@@ -3,17 +3,19 @@
 // a lane (lane.hpp) and await it. tests/store/contract.hpp is the suite that every store passes.
 //
 // What every store promises:
-// - Durable before told: when execute() returns, what an op reports as done survives what traits() says it survives.
+// - Durable before reported: when execute() returns, what an op reports as done survives what traits() says it
+// survives.
 // - Every write except the first carries the nonce. A write with another nonce than the record's changes nothing and
 //   answers `lost`. So does every write except forget to an expired record. An expired record that is still remembered
 //   is reported as a tombstone (age() in core/decision.hpp); a forgotten one as no record.
 // - Operators' writes follow the same rule: they carry the nonce and state of the record that the operator saw, and
-//   change nothing while its owner is at work. So exactly one wins among an operator, a client that takes over and an
+//   change nothing while it has a running owner. So exactly one wins among an operator, a client that takes over and an
 //   owner that comes back.
 // - Every verb may be repeated after a lost or indeterminate answer: a claim with the same nonce is the same claim
 // (same
 //   attempt, fence and lease), a repeated finish is done, a repeated release, forget or resolve is lost.
-// - A copy of a claim that arrives late changes nothing, because nobody would own it: one that arrives after the claim
+// - A copy of a claim that arrives late changes nothing, because it would have no owner: one that arrives after the
+// claim
 //   has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the store's
 //   clock. Shared stores remember a released first claim for a minute.
 // - Chunks belong to the claim that appended them. They are read while its record still has its nonce and is started,
@@ -46,28 +48,28 @@
 namespace once::store {
 
 enum class Verb : std::uint8_t {
-  claim,    // decide, and if the verdict is execute, become the owner
-  renew,    // the owner is still at work: the lease begins anew, also a lapsed one that nobody took over
-  finish,   // the owner records how it ended: succeeded, failed or unknown; after unknown it may still learn more
-  release,  // the owner takes the claim back, as if never made: nothing reached the backend
-  forget,   // an operator deletes the record, unless its owner is at work
+  claim,    // decide, and become the owner if the verdict is execute
+  renew,    // the owner is still executing: extends the lease, even one that lapsed, if there was no takeover
+  finish,   // the owner records the end: succeeded, failed or unknown; after unknown, it may record a later result
+  release,  // the owner undoes the claim: nothing reached the backend
+  forget,   // an operator deletes the record, unless it has a running owner
   resolve,  // an operator records an unknown or abandoned operation as succeeded or failed
   lookup,   // read only
   append,   // the owner adds the next chunk of a response that is still streaming
-  read,     // lookup, and the chunks that the owner has appended so far
+  read,     // lookup, and the chunks appended so far
 };
 
 enum class OpStatus : std::uint8_t {
   done,
   lost,    // every write except claim: the record is gone or has changed; nothing was written
-  failed,  // the store could not do it, or does not know whether it did: see `error`
+  failed,  // the store could not do it, or the result is unknown: see `error`
 };
 
 enum class StoreFault : std::uint8_t {
-  unavailable,  // down, timed out or broken; whether it was done is not known
-  refused,      // the same, but certainly nothing was changed
+  unavailable,  // down, timed out or broken; the result is unknown
+  refused,      // unavailable, but certainly nothing was changed
   full,         // a limit of the store is reached; nothing was changed
-  no_chunks,    // append: the chunks before this one are not there; nothing was changed
+  no_chunks,    // append: earlier chunks are missing; nothing was changed
 };
 
 enum class Waits : std::uint8_t { no, yes };
@@ -75,8 +77,8 @@ enum class Waits : std::uint8_t { no, yes };
 struct Op {
   Verb verb = Verb::lookup;
   OperationId id{};
-  Nonce nonce{};              // every write: the one of the record that was seen
-  Fingerprint fingerprint{};  // claim
+  Nonce nonce{};              // every write: the nonce of the record that was seen
+  Fingerprint fingerprint{};  // claim only
   ClaimTerms terms{};  // claim: all of it; renew: lease and owner; finish, resolve: ttl, the tombstone is the claim's
 
   // claim: labels for operators: the caller, and the route with the request (core/route_label.hpp). Other writes may
@@ -87,18 +89,18 @@ struct Op {
   // claim: whose record it is, for a store that evicts: a proven caller, or an address.
   TenantTag holder{};
 
-  // lookup, read: a request waits for its end or next chunk. A store that can notify other gateways notes it.
+  // lookup, read: a request waits for the end or the next chunk. A store that can notify other gateways registers it.
   Waits waits = Waits::no;
 
   // finish, resolve. body_kept says where the body of a succeeded outcome is; in chunks for a finish only. A store
   // without room may drop the body of a finish, and says so in the record. A resolve is written completely or refused.
   State final_state = State::succeeded;
-  State seen_state = State::unknown;  // resolve, forget: a record in another one is not changed
+  State seen_state = State::unknown;  // resolve, forget: a record in any other state is not changed
   BodyKept body_kept = BodyKept::yes;
   OutcomeBytes outcome{};  // append: the chunk
 
-  std::uint32_t chunk = 0;      // append: how many chunks there are before this one; read: the first one wanted
-  std::size_t chunk_bytes = 0;  // read: stop before the chunk that would exceed this, but not before the first one
+  std::uint32_t chunk = 0;      // append: the number of chunks before this one; read: the first chunk wanted
+  std::size_t chunk_bytes = 0;  // read: stop before the chunk that would exceed this, except the first one
 
   // Results.
   OpStatus status = OpStatus::failed;
@@ -108,7 +110,7 @@ struct Op {
   // least; and if the same was recorded before, by this owner or by the backend in its name, the outcome that stands.
   std::optional<Record> record{};
   std::vector<OutcomeBytes> chunks{};  // read
-  Time now{};                          // the store's clock when it decided
+  Time now{};                          // the store's clock at the decision
   StoreFault fault = StoreFault::unavailable;
   std::string error{};  // for logs
 };
@@ -118,7 +120,7 @@ inline bool writes_outcome(Verb verb) {
   return verb == Verb::finish || verb == Verb::resolve;
 }
 
-// Whether this verb brings bytes in Op::outcome.
+// Whether ops of this verb carry bytes in Op::outcome.
 inline bool brings_bytes(Verb verb) {
   return writes_outcome(verb) || verb == Verb::append;
 }
@@ -141,17 +143,17 @@ inline void answer_failed(Op& op, StoreFault fault, std::string_view why) {
   op.error = why;
 }
 
-// A store without room has removed what had not expired yet.
+// A record, or a part of it, that a full store removed before it expired.
 struct Evicted {
   enum class Left : std::uint8_t {
     nothing,
-    record,  // without the beginning of a response whose end is unknown
+    record,  // the record, without the beginning of a response whose end is unknown
   };
 
   const OperationId& id;
   TenantTag holder;         // of the claim
   std::string_view tenant;  //
-  std::size_t bytes;        // of the response: its outcome and chunks
+  std::size_t bytes;        // of the outcome and the chunks
   Time expires_at;
   Time now;  // by the store's clock
   Left left;
@@ -162,10 +164,10 @@ enum class Shared : std::uint8_t { no, yes };
 
 struct Traits {
   Durable durable = Durable::no;  // survives a restart of the gateway
-  Shared shared = Shared::no;     // other gateways use it too: leases are needed, and its clock decides
-  // The caller's thread executes its own op: for stores that never block.
+  Shared shared = Shared::no;     // other gateways use it too: claims need leases, and its clock decides
+  // The caller's thread executes its own op; for stores that never block.
   bool inline_execution = false;
-  bool evicts = false;  // records, when it has no room (Op::holder, tell_evictions())
+  bool evicts = false;  // it removes records when it is full (Op::holder, notify_of_evictions())
 };
 
 class Exclusive;
@@ -175,22 +177,22 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual void execute(std::span<Op* const> batch) = 0;
-  // The same with a deadline (monotonic_now()), by which every op is answered.
+  // The same with a deadline (monotonic_now()) for all answers.
   virtual void execute_until(std::chrono::nanoseconds /*until*/, std::span<Op* const> batch) { execute(batch); }
-  // The longest time that one call may take.
+  // The longest time that a call may take.
   virtual Duration time_limit() const { return Duration::max(); }
   // Parts of a store fail independently, such as the nodes of a cluster. Each part has its own lanes, so that a part
   // that hangs delays only its own operations. Thread-safe; the answer may change.
   virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
   // Thread-safe. Answers the op if that needs neither a wait nor a change; false: call execute().
   virtual bool answer_at_once(Op& /*op*/) { return false; }
-  // Notifications that another gateway has ended, or appended to, what a request of this process waits for (Waits):
-  // `told` is called on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A
-  // store that is not shared never notifies.
-  virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
-  // A store that evicts says what: `told` is called on any thread, and must not call the store. Call this once, before
-  // the first batch.
-  virtual void tell_evictions(std::function<void(const Evicted&)> /*told*/) {}
+  // `notify` is called when another gateway ends, or appends to, an operation that a request of this process waits for
+  // (Waits): on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A store
+  // that is not shared never notifies.
+  virtual void notify_of_ends(std::function<void(const OperationId&)> /*notify*/) {}
+  // A store that evicts reports it: `notify` is called on any thread, and must not call the store. Call this once,
+  // before the first batch.
+  virtual void notify_of_evictions(std::function<void(const Evicted&)> /*notify*/) {}
   virtual Traits traits() const = 0;
   // Thread-safe. True: nothing can be written until a restart, so retrying is pointless.
   virtual bool failed_for_good() const { return false; }

@@ -38,7 +38,7 @@ bool may_append(const Record& record, const Op& op);
 // Whether the op may replace the record with released(record).
 bool may_release(const Record& record, const Op& op);
 
-// Whether the record at `now` is still what the operator saw, and has no owner at work.
+// Whether the record at `now` is still what the operator saw, and has no running owner.
 bool may_forget(const Record& record, const Op& op, Time now);
 
 }  // namespace once::store

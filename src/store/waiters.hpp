@@ -1,6 +1,5 @@
-// Requests of this process that wait for another request's outcome. The owner tells them when it has ended; they then
-// claim again and find out what it came to. Owners in other processes tell nobody here, so waiters look again by
-// themselves from time to time.
+// Requests of this process that wait for another request's outcome. The owner notifies them when it has ended; they
+// then claim again to get its result. Owners in other processes do not notify, so waiters also poll.
 #pragma once
 
 #include <array>
@@ -20,11 +19,11 @@ class Waiters {
   Waiters(const Waiters&) = delete;
   Waiters& operator=(const Waiters&) = delete;
 
-  // Listed from its construction on, so that an end between looking and waiting is not missed:
-  // list yourself, look, and only then wait.
+  // Registers the caller from its construction on, so that no notification is missed: construct the ticket, look, and
+  // only then wait.
   class Ticket;
 
-  // From any thread.
+  // Thread-safe.
   void notify(const OperationId& id);
 
  private:
@@ -51,12 +50,12 @@ class Waiters::Ticket final : private Entry, private Work, private Timer {
   Ticket& operator=(const Ticket&) = delete;
   ~Ticket();
 
-  // co_await ticket.wait(limit): returns when told, after the limit, or after end_wait().
+  // co_await ticket.wait(limit): returns when notified, after the limit, or after end_wait().
   Ticket& wait(Duration limit) {
     limit_ = limit;
     return *this;
   }
-  // Ends a wait that has begun, from its own loop: the caller is resumed on the next turn.
+  // Ends a wait from its own loop: the caller is resumed in the next round.
   void end_wait();
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> caller);

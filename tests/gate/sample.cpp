@@ -23,7 +23,7 @@ once::gate::Reply serve(once::Gate& gate, const once::gate::Request& request) {
     return {.status = made.status, .fields = made.fields, .body = made.body};
   }
   const once::gate::Response made = charge(request, begun.claim->token());
-  return gate.finish(*begun.claim, made);  // recorded first, then told
+  return gate.finish(*begun.claim, made);  // recorded first, then sent
 }
 // docs: end
 

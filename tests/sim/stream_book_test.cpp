@@ -196,21 +196,21 @@ TEST_F(ReaderOfAStream, is_not_told_that_it_was_stopped_before_it_is) {
   book_.sent_end(stopped(body));
   history_.told_stop(claim_.id, world_.now(), true);
   EXPECT_THAT(history_.violations(),
-              ElementsAre(HasSubstr("is told as stopped, and is not recorded like that"),
-                          HasSubstr("was told that its response is stopped, but it is started")));
+              ElementsAre(HasSubstr("is marked as stopped, and is not recorded like that"),
+                          HasSubstr("was answered that its response is stopped, but it is started")));
 }
 
 TEST_F(ReaderOfAStream, that_was_stopped_is_not_told_that_it_had_ended) {
   append(1, body);
   stop();
   history_.told_stop(claim_.id, world_.now(), false);
-  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("was told that its response had ended")));
+  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("was answered that its response had ended")));
 }
 
 TEST_F(ReaderOfAStream, is_stopped_only_if_its_caller_asked_for_that) {
   append(1, body);
   record_stop();
-  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("recorded an outcome that nobody told it")));
+  EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("recorded an outcome that no request produced")));
 }
 
 }  // namespace stream_book_test

@@ -324,7 +324,7 @@ TEST_F(MemoryStoreTest, it_says_what_it_evicts) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
   std::vector<OperationId> gone;
   std::size_t bytes = 0;
-  store.tell_evictions([&](const Evicted& evicted) {
+  store.notify_of_evictions([&](const Evicted& evicted) {
     gone.push_back(evicted.id);
     bytes += evicted.bytes;
     EXPECT_EQ(evicted.holder[0], 'a');

@@ -31,7 +31,7 @@ Op claim_of(const OperationId& id) {
 
 TEST(PostgresPooler, nothing_stays_in_the_sessions_of_others) {
   const auto store = open_pooled();
-  store->tell_ends([](const OperationId&) {});
+  store->notify_of_ends([](const OperationId&) {});
   SystemRandom random;
   for (int i = 0; i < 20; ++i) {
     OperationId id;

@@ -79,7 +79,7 @@ const std::string listeners = "FROM pg_stat_activity WHERE query = 'LISTEN once_
 TEST_F(PostgresServer, the_end_of_what_somebody_waits_for_is_told_to_other_gateways) {
   Heard heard;
   const auto waiting = open();
-  waiting->tell_ends([&](const OperationId& id) { heard.add(id); });
+  waiting->notify_of_ends([&](const OperationId& id) { heard.add(id); });
   const auto other = open();
   Sql sql;
   sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
@@ -107,7 +107,7 @@ TEST_F(PostgresServer, the_end_of_what_somebody_waits_for_is_told_to_other_gatew
 TEST_F(PostgresServer, new_chunks_are_told_to_other_gateways_that_wait_for_them) {
   Heard heard;
   const auto waiting = open();
-  waiting->tell_ends([&](const OperationId& id) { heard.add(id); });
+  waiting->notify_of_ends([&](const OperationId& id) { heard.add(id); });
   const auto other = open();
   Sql sql;
   sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
@@ -190,7 +190,7 @@ TEST_F(PostgresServer, a_sweep_leaves_what_is_renewed_alone) {
 TEST_F(PostgresServer, a_listener_that_was_cut_off_listens_again) {
   Heard heard;
   const auto store = open();
-  store->tell_ends([&](const OperationId& id) { heard.add(id); });
+  store->notify_of_ends([&](const OperationId& id) { heard.add(id); });
   Sql sql;
   sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
   const std::string first = sql("SELECT pid " + listeners);

@@ -433,7 +433,7 @@ TEST_F(RedisCluster, ends_are_told_whichever_node_has_the_key) {
   std::condition_variable changed;
   std::set<OperationId> told;
   const auto waiting = open_store(contract::server_url());
-  waiting->tell_ends([&](const OperationId& id) {
+  waiting->notify_of_ends([&](const OperationId& id) {
     const std::scoped_lock lock(mutex);
     told.insert(id);
     changed.notify_all();

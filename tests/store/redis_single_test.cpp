@@ -492,7 +492,7 @@ TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
   const std::string url = url_with("prefix=told:");
   Ends ends;
   const auto waiting = open_store(url);
-  waiting->tell_ends([&](const OperationId& id) { ends.tell(id); });
+  waiting->notify_of_ends([&](const OperationId& id) { ends.tell(id); });
   const auto working = open_store(url);
   Caller waiter(*waiting);
   Caller worker(*working);

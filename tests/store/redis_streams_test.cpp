@@ -40,7 +40,7 @@ TEST_F(RedisStreams, who_reads_a_stream_is_told_of_new_chunks_and_of_its_end) {
   std::atomic<int> others{0};  // told of an operation that nobody reads
   const OperationId id = caller_.new_id();
   const auto waiting = open_store(url);
-  waiting->tell_ends([&](const OperationId& told_of) { others += told_of == id ? 0 : 1; });
+  waiting->notify_of_ends([&](const OperationId& told_of) { others += told_of == id ? 0 : 1; });
   const auto working = open_store(url);
   Caller reader(*waiting);
   Caller worker(*working);

@@ -48,7 +48,7 @@ TEST(RedisTls, operations_work_by_name_and_by_address) {
 TEST(RedisTls, many_at_once_and_ends_that_are_told) {
   std::atomic<int> told{0};  // outlives the store, whose thread counts
   const auto store = open_store(contract::server_url());
-  store->tell_ends([&](const OperationId&) { ++told; });
+  store->notify_of_ends([&](const OperationId&) { ++told; });
   Workload work(*store, 8);
   ASSERT_TRUE(eventually([&] { return work.done() > 300; }));
   work.stop();

@@ -23,7 +23,15 @@ class Ban:
     folders: tuple = PRODUCT
     but: tuple = ()  # files or folders where it is allowed
     raw: bool = False  # look at comments and strings too
+    comments: bool = False  # look at comments only, each joined to one line
     suffixes: tuple = sources.CPP
+
+
+
+def wording(name, pattern, instead, bad, good):
+    """An idiom that has no place in a comment, and the usual words for it."""
+    return Ban(name, rf"(?i){pattern}", instead, f"// {bad}", f"// {good}\nint x = 0;", folders=("src/", "include/", "sim/"),
+               but=("src/config/",), comments=True, suffixes=(*sources.CPP, ".h"))
 
 
 BANS = (
@@ -64,6 +72,16 @@ BANS = (
     Ban("public-namespace", r"^namespace once \{", "the namespace of the folder (base/layers.hpp); once:: is the public API",
         "namespace once {", "namespace once::core {", folders=("src/", "sim/", "tests/", "bench/"),
         but=("src/base/layers.hpp", "tests/unit/support/layers.hpp", "tests/consumer/")),
+    wording("unnamed-subject", r"\b(nobody|somebody|whoever|those who)\b",
+            "the subject: the client, the owner, an operator, another process", "nobody waits for this",
+            "no client waits for this"),
+    wording("told", r"\b(is|are|was|were|be|been|being) (told|said)\b|\bwhat (was|is) said\b",
+            "sent, answered, reported, notified or logged", "the owner is told", "the owner is notified"),
+    wording("at-work", r"\bat work\b", "running, executing, in progress or busy", "requests at work", "requests in progress"),
+    wording("goes-on", r"\b(goes|go|going|went) on\b", "continues", "the request goes on", "the request continues"),
+    wording("as-it-may", r"\bas (much|many|long|large) as (it|they|one|there) (may|can)( be)?\b", "up to its limit",
+            "as much as it may", "up to its limit"),
+    wording("one-of-both", r"\bone of both\b", "name the two", "notified when one of both has ended", "notified when it ends"),
 )
 
 TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
@@ -80,6 +98,26 @@ def without_comments(text):
         return "\n" * token.count("\n") if token.startswith("/") else '""' + "\n" * token.count("\n")
 
     return TOKENS.sub(blank, text)
+
+
+def comments_of(text):
+    """(line, text) of every comment; the lines of one that wraps are joined."""
+    begin, joined = 0, ""
+    code_ends = None  # where the last comment ended
+    for match in TOKENS.finditer(text):
+        token = match.group(0)
+        if not token.startswith("/"):
+            continue
+        words = " ".join(line.strip().lstrip("/*").removesuffix("*/").strip() for line in token.splitlines())
+        if joined and not text[code_ends:match.start()].strip() and text.count("\n", code_ends, match.start()) == 1:
+            joined += " " + words
+        else:
+            if joined:
+                yield begin, joined
+            begin, joined = text.count("\n", 0, match.start()) + 1, words
+        code_ends = match.end()
+    if joined:
+        yield begin, joined
 
 
 def applies(ban, path):
@@ -106,11 +144,12 @@ def layer_findings(path, code):
 
 def findings(path, text):
     """(line, what) for everything wrong with a file."""
-    is_cpp = path.endswith(sources.CPP)
+    is_cpp = path.endswith((*sources.CPP, ".h"))
     code = without_comments(text) if is_cpp else text
+    comments = list(comments_of(text)) if is_cpp else []
     for ban in BANS:
         if applies(ban, path):
-            for number, line in enumerate((text if ban.raw else code).splitlines(), 1):
+            for number, line in comments if ban.comments else enumerate((text if ban.raw else code).splitlines(), 1):
                 if re.search(ban.pattern, line):
                     yield number, f"{ban.name}: instead, {ban.instead}"
     yield from layer_findings(path, code)
@@ -139,12 +178,15 @@ def self_test():
     assert not list(findings("src/base/a.cpp", '// rand()\nauto x = "std::cout"; /* getenv( */\n'))
     raw_string = 'auto x = R"(catch (...)\n)";\nint y = rand();\n'
     assert [line for line, _ in findings("src/base/a.cpp", raw_string)] == [3], "lines are counted through strings"
+    assert list(findings("src/base/a.cpp", "int x;  // the owner is\n        // told\n")), "a comment that wraps is joined"
+    assert not list(findings("src/base/a.cpp", "// the owner is\nint told;\n// told\n"))
+    assert not list(findings("src/base/a.cpp", 'auto x = "nobody";\n'))
     print(f"{len(BANS)} bans fire")
 
 
 def main():
     found = 0
-    paths = [path for path in sources.tracked((*sources.CPP, ".py", ".js", ".txt", ".cmake"))]
+    paths = [path for path in sources.tracked((*sources.CPP, ".h", ".py", ".js", ".txt", ".cmake"))]
     for path in paths:
         for line, what in findings(str(path), (sources.ROOT / path).read_text()):
             print(f"{path}:{line}: {what}")

@@ -64,7 +64,7 @@ function bodyOf(action, key, form) {
   return body;
 }
 
-// What cannot be meant; empty: nothing.
+// The mistake in the input; empty: none.
 function mistakeIn(form) {
   const json = /^application\/([\w.-]+\+)?json\b/i.test(form.get("type")?.trim() ?? "");
   if (form.get("state") !== "succeeded" || !json) return "";

@@ -35,7 +35,7 @@ export async function request(method, path, body) {
   throw new Problem(response.status, document);
 }
 
-// Events as they come. `on` has a function for each kind, and `state` for "live" and "lost". Returns how to stop.
+// Receives events. `on` has a function for each kind, and `state` for "live" and "lost". Returns a function that stops.
 export function listen(on) {
   const source = new EventSource("/v1/events");
   let asking = false;
@@ -46,7 +46,7 @@ export function listen(on) {
   });
   source.addEventListener("error", () => {
     on.state("lost");
-    // A stream that was refused does not say why. An ordinary request does.
+    // A refused event stream has no reason. An ordinary request returns one.
     if (source.readyState !== EventSource.CLOSED || asking) return;
     asking = true;
     request("GET", "/v1/stats").then(() => on.state("refused"), (problem) => problem.status === 401 || on.state("refused"));

@@ -1,5 +1,5 @@
-// Many keys at once: all that fit the filters are looked at and counted, and after a confirmation they are changed batch by
-// batch, each only if it is still what was counted.
+// Many keys at once: all that match the filters are read and counted, and after a confirmation they are changed in
+// batches, each only if it is unchanged since.
 import {request} from "/api.js";
 import {announce, byId, el, say} from "/dom.js";
 
@@ -23,7 +23,7 @@ const choices = [
 const keys = (count) => `${count.toLocaleString("en")} ${count === 1 ? "key" : "keys"}`;
 const field = (id, label, control) => el("div", {}, el("label", {for: id}, label), control);
 
-// Every key that fits, in whatever order; `tell` hears how many there are so far, and says whether to go on.
+// All matching keys, in any order. Calls `tell` with the number so far; it returns whether to continue.
 async function collect(query, tell) {
   const found = new Map();
   for (let cursor = ""; cursor !== null;) {
@@ -41,7 +41,7 @@ function countedBy(list, name) {
   return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([what, count]) => `${count.toLocaleString("en")} ${what}`).join(", ");
 }
 
-// Changes them all, unless `goesOn` says otherwise. What was not tried comes back in `left`.
+// Changes them all, until `goesOn` returns false. Keys that were not tried are returned in `left`.
 async function change(list, choice, terms, goesOn, tell) {
   const result = {done: 0, changed: 0, refused: 0, failed: 0, unknown: 0, left: [...list], problems: [], error: ""};
   while (result.left.length && goesOn()) {
@@ -83,7 +83,7 @@ function report(result, choice) {
     result.problems.length > mostListed ? el("p", {class: "hint"}, `And ${result.problems.length - mostListed} more.`) : null];
 }
 
-// `query(cursor, limit)`: the list that the filters say. `done`: the table is out of date.
+// `query(cursor, limit)`: the list for the current filters. `done`: called when the table is out of date.
 export function startBulk(query, done) {
   const dialog = byId("bulk-dialog");
   let open = true;

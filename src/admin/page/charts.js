@@ -1,5 +1,5 @@
-// Small charts: lines, or areas on top of each other. What they show is also there as text: the present values in the
-// legend, any moment by pointing or with the arrow keys, and a table on demand.
+// Small charts: lines, or stacked areas. All data is also available as text: current values in the legend, any moment by
+// pointing or with the arrow keys, and a table on demand.
 import {el, say, svg} from "/dom.js";
 
 const height = 150;
@@ -7,7 +7,7 @@ const margin = {left: 46, right: 6, top: 8, bottom: 20};
 const spans = [2, 5, 10, 15].map((minutes) => minutes * 60_000);
 const tableRows = 12;
 
-// The shortest that holds all points: a gateway that has just begun has little to show.
+// The shortest span that holds all points: a gateway that has just started has little to show.
 export function spanOf(points) {
   const long = points.length ? points.at(-1).at - points[0].at : 0;
   return spans.find((each) => each >= long) ?? spans.at(-1);
@@ -44,7 +44,7 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(this.frame);
   }
 
-  // `span`: how much time is shown.
+  // `span`: the length of time shown.
   show(points, span) {
     this.points = points;
     this.span = span;

@@ -1,4 +1,4 @@
-// Elements made from data. Text goes in as text and never as markup, whatever a route or a caller is called.
+// Makes elements from data. Text is inserted as text, never as markup, whatever the name of a route or a caller.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -26,7 +26,7 @@ function set(node, attributes) {
   }
 }
 
-// Writes only what changed, so that a page that is read aloud or selected stays as it is.
+// Writes only what changed, so that screen readers and selections are not disturbed.
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

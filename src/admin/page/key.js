@@ -1,4 +1,4 @@
-// One key: what is known of it, its recorded answer on demand, and what can be done with it.
+// One key: its details, its recorded response on demand, and the actions on it.
 import {actionsFor, startAction} from "/actions.js";
 import {request} from "/api.js";
 import {badge, requestOf, updateRow} from "/keys.js";
@@ -26,7 +26,7 @@ function outcomeText(outcome) {
   return lines.join("\n");
 }
 
-// Bodies may hold what is nobody's business: only on demand, and gone with the dialog.
+// Bodies may be confidential: loaded only on demand, and removed with the dialog.
 function answer(key) {
   if (!key.outcome_bytes) return null;
   const error = el("p", {class: "error", role: "alert"});
@@ -56,7 +56,7 @@ function show(key) {
     impossible.length ? el("p", {class: "hint"}, impossible[0].why) : null));
 }
 
-// Released or forgotten, it is as if it had never been.
+// A released or deleted key no longer exists.
 async function done(id, result) {
   announce(`Key ${result.done}`);
   if (result.done === "resolved" || result.done === "stopped") {

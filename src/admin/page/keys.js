@@ -4,9 +4,9 @@ import {openKey} from "/key.js";
 import {request} from "/api.js";
 import {byId, bytes, el, number, say, when} from "/dom.js";
 
-// Lists come in no order: the newest keys are first among those that were loaded.
+// Lists are unordered: the loaded keys are sorted, newest first.
 const pageSize = 500;
-// A page may be empty and still have a next one; this many are asked for before the button is offered again.
+// A page may be empty and still have a next one; this many are requested before the button is shown again.
 const mostPagesAtOnce = 20;
 let next = null;
 let keys = [];
@@ -98,7 +98,7 @@ async function load({from}) {
   say(byId("keys-count"), keys.length === 0 ? "" : `${number(keys.length)} ${keys.length === 1 ? "key" : "keys"}${next === null ? "" : ", and there are more"}`);
 }
 
-// The row of a key as it is now, or gone.
+// Updates the row of a key, or removes it.
 export function updateRow(id, key) {
   const old = [...byId("keys-body").children].find((each) => each.dataset.id === id);
   if (!old) return;
@@ -107,12 +107,12 @@ export function updateRow(id, key) {
   else old.remove();
 }
 
-// `state`: one to look for, as a link says it.
+// `state`: the state to filter by, from a link.
 export function showKeys(state) {
   if (state in stateNames) {
     byId("filters").reset();
     byId("f-state").value = state;
-    // So that the same link, followed again, is a change again.
+    // So that following the same link again is a change again.
     history.replaceState(null, "", "#keys");
     load({from: null});
   } else if (!loaded) {

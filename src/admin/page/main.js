@@ -1,4 +1,4 @@
-// The page as a whole: which view is shown, logging in and out, colours, and whether the gateway is heard.
+// The page as a whole: the current view, login and logout, colours, and the connection to the gateway.
 import {listen, request, signals} from "/api.js";
 import {announce, byId, say} from "/dom.js";
 import {showKeys, startKeys} from "/keys.js";
@@ -115,7 +115,7 @@ function nextTheme() {
   try {
     localStorage.setItem("once-theme", name);
   } catch {
-    // A browser that keeps nothing shows it all the same.
+    // Without local storage it still works for this page view.
   }
   setTheme(name);
 }

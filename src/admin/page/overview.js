@@ -1,4 +1,4 @@
-// The overview: alerts, key figures, charts, and how store, backends and limits are.
+// The overview: alerts, key figures, charts, and the state of store, backends and limits.
 import {Chart, spanOf} from "/charts.js";
 import {announce, byId, bytes, el, milliseconds, number, percent, say, span} from "/dom.js";
 
@@ -43,7 +43,7 @@ function makeFigures() {
     unknown: "Unknown keys", failures: "Failures, 5 min", takeovers: "Takeovers, 5 min", uptime: "Uptime",
   };
   for (const [key, name] of Object.entries(names)) {
-    // Where something is to be done about it, the figure leads there.
+    // If an action is needed, the figure links to it.
     const value = key === "unknown" ? el("a", {id: `figure-${key}`, href: "#keys/unknown"}, "–") : el("dd", {id: `figure-${key}`}, "–");
     figures.set(key, value);
     byId("figures").append(el("div", {class: "figure"}, el("dt", {}, name), key === "unknown" ? el("dd", {}, value) : value));
@@ -116,7 +116,7 @@ function showAlerts(alerts) {
   say(byId("alerts-summary"), firing.length === 0 ? `No alerts. ${alerts.length} rules checked` : `${firing.length} of ${alerts.length} rules ${firing.length === 1 ? "is" : "are"} firing`);
   byId("alerts-all").dataset.state = firing.length === 0 ? "quiet" : "firing";
   showRules(alerts);
-  // Only changes are read aloud.
+  // Screen readers announce only changes.
   const names = firing.map((alert) => alert.title).join(", ");
   if (firingBefore !== null && firingBefore !== names) announce(names ? `Alerts: ${names}` : "No more alerts");
   firingBefore = names;
@@ -136,7 +136,7 @@ function showRules(alerts) {
   });
 }
 
-// Rebuilt only when it reads differently.
+// Rebuilt only when its text changes.
 function put(place, key, build) {
   const text = JSON.stringify(key);
   if (place.dataset.shown === text) return;

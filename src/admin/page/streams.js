@@ -1,4 +1,4 @@
-// Responses that this gateway records as they stream, the oldest first. Asked for only while there are any.
+// Responses that this gateway records as they stream, the oldest first. Requested only while there are any.
 import {startAction, stopAction} from "/actions.js";
 import {request} from "/api.js";
 import {openKey} from "/key.js";
@@ -24,7 +24,7 @@ function makeRow({id, route}) {
     el("td", {class: "n"}, el("button", {type: "button", "aria-label": `Stop the stream ${id.slice(0, 16)}`, onclick: () => stop(id)}, "Stop…")));
 }
 
-// Rows stay where they are while their numbers change, so that a button does not move away under the pointer.
+// Rows keep their places while their numbers change, so that buttons do not move under the pointer.
 function show({count, streams}) {
   const body = byId("streams-body");
   const before = new Map([...body.children].map((row) => [row.dataset.id, row]));
@@ -50,7 +50,7 @@ export async function showStreams(count, visible) {
   try {
     show(await request("GET", "/v1/streams"));
   } catch {
-    // The next event asks again.
+    // The next event causes another request.
   }
   asking = false;
 }

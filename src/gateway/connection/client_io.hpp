@@ -1,4 +1,4 @@
-// A client's connection and the request at hand on it: what reading, replying and passing through all work with.
+// A client connection and its current request: the state that reading, replying and passing through share.
 #pragma once
 
 #include <algorithm>
@@ -20,26 +20,26 @@
 
 namespace once::gateway {
 
-// How fast a client sends a body: averaged over the time in which it was waited for, with a grace.
+// The speed of a client that sends a body: averaged over the time spent waiting for it, with a grace period.
 struct Pace {
-  // Bytes a second. A client that keeps to it is never displaced.
+  // Bytes a second. A client that is this fast is never displaced.
   static constexpr std::chrono::nanoseconds::rep decent_rate = 16'384;
-  // What was sent faster than that counts for so long: one that has sent much may not stop for long.
+  // The most credit from sending faster: even a client that has sent much may not pause for long.
   static constexpr std::chrono::seconds most_credit{10};
 
   std::size_t least_rate = 0;  // bytes a second; 0: any
-  // The response has begun and the two sides talk to each other: how fast is theirs to say, only silence is limited.
+  // The response has begun and both sides talk: only silence is limited, not speed.
   bool conversation = false;
   Duration grace{};
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds waits_since{};
-  std::chrono::nanoseconds credit{};  // how far it is ahead of the decent rate; negative: behind
+  std::chrono::nanoseconds credit{};  // how far the client is ahead of the decent rate; negative: behind
   std::uint64_t bytes = 0;
   bool waiting = false;  // for the next bytes, since `waits_since`
 
-  // How long the next bytes may take; zero: those that are not here already come too late.
+  // How long the next bytes may take; zero: they are already late.
   Duration left() const;
-  // Before and after each time that bytes are waited for.
+  // Call before and after each wait for bytes.
   void begin_wait(std::chrono::nanoseconds now) {
     waits_since = now;
     waiting = true;
@@ -52,7 +52,7 @@ struct Pace {
     const auto earned = static_cast<std::chrono::nanoseconds::rep>(got) * a_byte;
     credit = std::min<std::chrono::nanoseconds>(credit + earned - (now - waits_since), most_credit);
   }
-  // How long it keeps us waiting beyond what a client of that speed would.
+  // How far the client is behind a client of the decent rate.
   std::chrono::nanoseconds debt(std::chrono::nanoseconds now) const { return now - waits_since - credit; }
 };
 
@@ -60,40 +60,41 @@ struct ClientIo {
   ClientIo(http::Loop& loop, const http::Socket::Accepted& accepted)
       : socket(loop, accepted.fd), peer(http::peer_text(accepted.peer)) {}
 
-  // Some of the request's body.
+  // Reads more of the request's body.
   Task<http::BodyChunk> next_body();
-  // A body that came with its head and was too large for the buffer, without a wait: it is used where it lies.
+  // If the body did not fit into the buffer with its head: reads what has already arrived into a larger one, without
+  // waiting, so that it can be used in place.
   void read_body_at_hand();
 
-  // How long the client keeps us waiting in the midst of a message, beyond what a client of a decent speed would.
+  // How far the client is behind a client of a decent speed in the current message.
   std::chrono::nanoseconds debt() const;
-  // Ends the connection in the midst of that message, to make room for another. A response that goes out is recorded,
-  // or has no key; of a request that comes in nothing was executed.
+  // Ends the connection in the middle of that message, to free its resources for another. Safe: an outgoing response is
+  // recorded or has no key, and an incoming request was not executed.
   void displace();
 
-  // The client has sent more than was read: closing now would reset the connection, and the reply with it. Not of a
-  // connection that is to be reset.
+  // Whether the client has sent bytes that were not read: closing now would reset the connection and could destroy the
+  // reply. False if the connection is to be reset anyway.
   bool has_more();
 
   Origin::Transport transport() const { return secure ? Origin::Transport::tls : Origin::Transport::plain; }
-  // Where requests on this connection come from. Whether the peer is a trusted proxy is looked up with every call.
+  // The origin of requests on this connection. Each call checks whether the peer is a trusted proxy.
   const Origin& origin(const http::AddressSet& trusted_proxies);
 
   http::Socket socket;
   std::string peer;                          // the client's numeric address, or "unix"
-  const ClientTimeouts* timeouts = nullptr;  // of the generation that serves the request at hand
+  const ClientTimeouts* timeouts = nullptr;  // of the generation that serves the current request
   http::Buffer buffer;
   http::RequestHead head;
   http::BodyDecoder body;
   Pace pace;              // of the body
-  bool sent_end = false;  // the client's side of the stream has ended
+  bool sent_end = false;  // the client closed its sending side
   bool secure = false;    // over TLS
   bool displaced = false;
-  // Since when a head or a handshake is waited for, while it is.
+  // When the wait for a head or a handshake began, while it lasts.
   std::optional<std::chrono::nanoseconds> head_awaited_since;
-  // Whom the client's verified certificate names, as RFC 2253 writes it; empty: it showed none.
+  // The subject of the client's verified certificate, in RFC 2253 form; empty: no certificate.
   std::string tls_subject;
-  std::string tls_issuer;  // and who vouches for it
+  std::string tls_issuer;  // its issuer
 
  private:
   std::optional<Origin> origin_;  // made with the first request

@@ -1,4 +1,4 @@
-// Watches the client's socket while its request waits for another one.
+// Detects a client's disconnect while its request waits for another one.
 #pragma once
 
 #include "http/socket.hpp"
@@ -6,8 +6,8 @@
 
 namespace once::gateway {
 
-// A client that closes its side is taken to have left: most have, and one that still reads is told that it may ask
-// again. Behind bytes of a next request the end is not seen before the wait is over.
+// A client that closes its sending side is assumed to have left: most have, and the reply tells the others to retry. If
+// bytes of a next request are unread, the close is only seen after the wait.
 class ClientPresence final : public Presence, private http::Socket::Watcher {
  public:
   explicit ClientPresence(http::Socket& socket) : socket_(socket) {}

@@ -20,17 +20,17 @@ namespace {
 
 constexpr std::size_t first_buffer_size = 8192;
 
-// A connection that is used all the time keeps what it needs for the next request.
+// A connection in steady use keeps its memory for the next request.
 constexpr Duration rest_after = std::chrono::seconds(1);
 
-// For the first request of a connection that the kernel let in before the drain began.
+// The wait for the first request of a connection that the kernel accepted before the drain began.
 constexpr Duration first_request_wait = std::chrono::seconds(1);
 
-// After an answer to a request that was not read to its end. Most libraries read nothing before they have sent all of
-// it.
+// Lingering after a reply to a request that was not read completely. Most libraries read nothing before they have sent
+// everything.
 constexpr Duration linger_limit = std::chrono::seconds(30);
 constexpr Duration linger_silence = std::chrono::seconds(2);
-constexpr Duration linger_draining = std::chrono::seconds(1);  // at the end of the process
+constexpr Duration linger_draining = std::chrono::seconds(1);  // when the process is ending
 constexpr std::uint64_t linger_bytes = std::uint64_t{256} << 20U;
 
 }  // namespace
@@ -67,7 +67,7 @@ bool Connection::holds(Scarce what) const {
     case Scarce::spool: return reader_.is_spooling();
     case Scarce::body_memory: break;
   }
-  return reply.body.size() > ToldOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr) ||
+  return reply.body.size() > SharedOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr) ||
          reader_.is_collecting();
 }
 
@@ -89,25 +89,26 @@ Task<void> Connection::run() {
   if (io_.secure) after = co_await shake_hands();
   while (after == After::keep) {
     io_.buffer.rewind();
-    bool came = may_take_another();
-    if (came && io_.buffer.empty()) came = co_await wait_for_request();
-    if (!came) break;
+    if (!may_take_another()) break;
+    Io came = Io::ok;
+    if (io_.buffer.empty()) came = co_await wait_for_request();
+    if (came != Io::ok) break;
     // From its first bytes on it counts as a request, unless the client leaves before the head is complete.
     fresh_ = false;
     RequestContext request(worker_, io_, scratch_);
-    const RequestReader::HeadRead read = co_await reader_.read_head(request);
-    if (read == RequestReader::HeadRead::closed) break;
-    if (read == RequestReader::HeadRead::whole) co_await answer(request);
+    const RequestReader::MessageRead read = co_await reader_.read_head(request);
+    if (read == RequestReader::MessageRead::closed) break;
+    if (read == RequestReader::MessageRead::whole) co_await answer(request);
     after = end(request);
   }
   if (io_.socket.write_timed_out()) {
-    // What the kernel still holds for it would stay until the client takes it.
+    // Otherwise the kernel would keep the unsent bytes until the client reads them.
     io_.socket.reset_on_close();
     worker_.metrics().slow_clients.add();
   } else if (after == After::linger) {
     co_await linger();
   }
-  // A response whose end is that of the stream is whole only when that is announced.
+  // A response that ends with the connection is only complete with a TLS close_notify.
   if (io_.secure) co_await io_.socket.end_writing(worker_.generation()->settings().timeouts.body_idle);
 }
 
@@ -143,13 +144,13 @@ Task<void> Connection::refuse_plain_http() {
       request, problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https."));
 }
 
-// Also with the next request in the buffer: the store may have been given up since the last one began. A new
-// connection was in the listener's queue when the drain began: its first request is served.
+// This applies also if the next request is already in the buffer, because the store may have been handed over. A new
+// connection that was in the listener's queue when the drain began gets its first request served.
 bool Connection::may_take_another() const {
   return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
 }
 
-Task<bool> Connection::wait_for_request() {
+Task<Io> Connection::wait_for_request() {
   const Duration idle = worker_.idle_closed() ? first_request_wait : worker_.generation()->settings().timeouts.idle;
   idle_ = true;
   IoResult got = co_await io_.socket.read_some(io_.buffer.room(), std::min(idle, rest_after));
@@ -159,14 +160,13 @@ Task<bool> Connection::wait_for_request() {
     got.status = co_await io_.socket.readable(idle - rest_after);
     if (resting) worker_.wakes(*this);
     io_.buffer.grow(first_buffer_size);
-    // With TLS there may be a part of a record only, which is no request yet.
+    // With TLS, readable may mean a partial record, which is no request yet.
     const Duration header = worker_.generation()->settings().timeouts.header;
     if (got.status == Io::ok) got = co_await io_.socket.read_some(io_.buffer.room(), header);
   }
   idle_ = false;
-  if (got.status != Io::ok) co_return false;
-  io_.buffer.commit(got.bytes);
-  co_return true;
+  if (got.status == Io::ok) io_.buffer.commit(got.bytes);
+  co_return got.status;
 }
 
 Task<void> Connection::answer(RequestContext& request) {
@@ -180,8 +180,8 @@ Task<void> Connection::answer(RequestContext& request) {
     co_return;
   }
   if (is_preflight(head)) {
-    const bool answered = co_await answered_preflight(request);
-    if (answered) co_return;
+    const Answered answered = co_await answer_preflight_of(request);
+    if (answered == Answered::yes) co_return;
   }
   if (KeyedHandler::asks_lookup(head)) {
     co_await keyed_.look_up(request, scratch_.path);
@@ -209,7 +209,7 @@ Task<void> Connection::answer(RequestContext& request) {
   switch (key.kind) {
     case RequestKey::Kind::not_covered:
       request.key_ignored = key.ignored;
-      request.says_ignored = key.ignored && !shadowed;  // a route in shadow mode says nothing to clients
+      request.says_ignored = key.ignored && !shadowed;  // a route in shadow mode sends clients no marks
       co_await unkeyed_.answer(request);
       co_return;
     case RequestKey::Kind::none: co_await unkeyed_.answer(request); co_return;
@@ -226,10 +226,10 @@ Task<void> Connection::answer(RequestContext& request) {
   }
 }
 
-Task<bool> Connection::answered_preflight(RequestContext& request) {
+Task<Answered> Connection::answer_preflight_of(RequestContext& request) {
   const http::RequestHead& head = io_.head;
   const auto path = normalise_path(head.path, scratch_.path);
-  if (!path) co_return false;
+  if (!path) co_return Answered::no;
   RoutedPolicy asked{};
   bool allowed = false;
   Method named{};
@@ -238,17 +238,17 @@ Task<bool> Connection::answered_preflight(RequestContext& request) {
     asked = request.generation->routes().find(method, *path, head.host);
     allowed = asked.policy != nullptr && CorsGrant(*asked.policy, head).allowed();
   }
-  if (!allowed) co_return false;
+  if (!allowed) co_return Answered::no;
   request.take_route(asked);
   if (answer_preflight(*asked.policy, head, request.id(), writer_.reply()) == Preflight::malformed) {
     co_await writer_.write_problem(
         request, problem(ProblemKind::bad_request, "The preflight request asks for an invalid method or header name."));
-    co_return true;
+    co_return Answered::yes;
   }
   worker_.metrics().preflights.add();
   request.close_unless_read();
   co_await writer_.write(request);
-  co_return true;
+  co_return Answered::yes;
 }
 
 After Connection::end(RequestContext& request) {
@@ -290,13 +290,13 @@ void Connection::log_access(const RequestContext& request, std::chrono::nanoseco
   }
 }
 
-// Closing with unread bytes resets the connection and may destroy the reply on its way. So the rest of the request is
-// read and dropped, within limits.
+// Closing with unread bytes would reset the connection and could destroy the reply in flight. So read and discard the
+// rest of the request, within limits.
 Task<void> Connection::linger() {
   io_.socket.shut_down_writing();
   const auto began = worker_.loop().now();
-  // A client that still sends at a decent speed is on its way to the answer; one that does not makes room for others,
-  // like any that sends its request slowly.
+  // A client that still sends at a decent speed will read the reply; a slow one may be displaced, like any client that
+  // sends slowly.
   io_.pace = {};
   while (io_.pace.bytes < linger_bytes) {
     const Duration limit = worker_.draining() ? linger_draining : linger_limit;

@@ -1,5 +1,5 @@
-// One client's connection: the loop that takes request after request, and decides after each whether the connection is
-// kept. Reading is RequestReader's, replying ReplyWriter's; a request is answered by KeyedHandler or UnkeyedHandler.
+// One client connection: a loop over requests that decides after each whether to keep the connection. RequestReader
+// reads, ReplyWriter replies, KeyedHandler or UnkeyedHandler answers.
 #pragma once
 
 #include <chrono>
@@ -40,19 +40,19 @@ class Connection final : private ServedConnection, private RoomMaker, private Cl
   void make_spool_room() override { worker_.displace_slow(neighbours(), Scarce::spool); }
 
   Task<After> shake_hands();
-  // Of a client that speaks HTTP where TLS is expected.
+  // Answers a client that speaks plain HTTP on the TLS port.
   Task<void> refuse_plain_http();
   bool may_take_another() const;
-  // True: the first bytes of a request are here.
-  Task<bool> wait_for_request();
+  // ok: the first bytes of a request have arrived.
+  Task<http::Io> wait_for_request();
   Task<void> answer(RequestContext& request);
-  // False: this is not a preflight that Once answers.
-  Task<bool> answered_preflight(RequestContext& request);
-  // The request is over: it is counted and logged, and what it held is given back.
+  // Answers the request if it is a preflight for Once to answer.
+  Task<Answered> answer_preflight_of(RequestContext& request);
+  // Counts and logs the finished request and frees what it held.
   After end(RequestContext& request);
   void log_access(const RequestContext& request, std::chrono::nanoseconds spent);
   Task<void> linger();
-  // Gives the memory of an idle connection back.
+  // Releases the memory of an idle connection.
   void release_memory();
 
   Worker& worker_;
@@ -63,7 +63,7 @@ class Connection final : private ServedConnection, private RoomMaker, private Cl
   KeyedHandler keyed_;
   UnkeyedHandler unkeyed_;
   RequestScratch scratch_;
-  bool fresh_ = true;  // no byte of a request has come
+  bool fresh_ = true;  // no byte of a request has arrived yet
   bool idle_ = false;
 };
 

@@ -14,7 +14,7 @@ namespace once::gateway {
 namespace {
 
 constexpr std::string_view cors_prefix = "Access-Control-";
-// Fields that a script could not read otherwise, beside the route's replay header.
+// Response fields that scripts may only read if they are exposed, besides the route's replay header.
 constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),  std::string_view("Original-Request-Id"),
                                       std::string_view("Idempotency-Expires"), std::string_view("Idempotency-Attempt"),
                                       std::string_view("Idempotency-Offset"),  std::string_view("Idempotency-Stopped"),
@@ -29,7 +29,7 @@ bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, good);
 }
 
-// The only value of that field; empty if there is none or more than one.
+// The value of that field; empty if it is absent or repeated.
 std::string_view single(const http::RequestHead& head, std::string_view name) {
   std::string_view value;
   std::size_t count = 0;
@@ -46,7 +46,7 @@ void add_name(std::vector<std::string_view>& names, std::string_view name) {
   if (!name.empty() && !listed) names.push_back(name);
 }
 
-// A lookup or a stop: the method of its operation is a value, and preflights name headers without their values.
+// A lookup or a stop names its operation's method in a header value, which preflights do not show.
 bool is_about_another_request(const http::RequestHead& head) {
   for (const http::Field& field : head.fields) {
     if (!same_name(field.name, "Access-Control-Request-Headers")) continue;

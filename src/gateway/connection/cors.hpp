@@ -1,7 +1,6 @@
-// What browsers are told about scripts of other origins, for routes that say so (cors.origins): preflights are answered
-// here, and every response of the route, a replay or an error of Once's own included, says to this request's origin
-// what it may read. A recorded answer may have been made for another origin, so what a backend says about it is
-// replaced.
+// CORS for routes with cors.origins: answers preflights, and adds to every response of the route, including replays and
+// errors of Once, what the request's origin may read. A recorded response may have been made for another origin, so the
+// backend's CORS fields are replaced.
 #pragma once
 
 #include <span>
@@ -14,36 +13,36 @@
 
 namespace once::gateway {
 
-// For one request. Views of the policy and the request's head.
+// The CORS decision for one request. Holds views of the policy and the request's head.
 class CorsGrant {
  public:
   CorsGrant(const Policy& policy, const http::RequestHead& head);
 
-  // Whether the origin of the request is one of those named.
+  // Whether the request's origin is allowed.
   bool allowed() const { return !origin_.empty(); }
 
-  // On a head of status line and fields, each with its CRLF, whoever made it. For an origin that is not allowed, or a
-  // request without one, it only says that the answer depends on it: a cache must not give it to everybody.
+  // Adds the fields to a complete head of status line and fields, each with its CRLF. For an origin that is not
+  // allowed, or a request without one, adds only Vary, so that caches do not share the response between origins.
   void apply(std::string& head) const;
 
-  // Of a preflight.
+  // Adds the fields of a preflight response.
   void append_allowed(std::string& head) const;
 
  private:
   const Policy& policy_;
-  std::string_view origin_;  // as it is said back; empty: not allowed
+  std::string_view origin_;  // the origin to return; empty: not allowed
 };
 
-// OPTIONS with Origin and Access-Control-Request-Method.
+// Whether this is an OPTIONS with Origin and Access-Control-Request-Method.
 bool is_preflight(const http::RequestHead& head);
-// What is asked for.
+// The method that the preflight asks for.
 std::string_view preflight_method(const http::RequestHead& head);
-// The methods whose routes may answer it: the one that is asked for, which is put into `asked`; or for a lookup and a
-// stop those of the operations that they may be about.
+// The methods whose routes may answer the preflight: the requested one, stored in `asked`; for a lookup or a stop, the
+// methods of operations that it may be about.
 std::span<const Method> preflight_routes(const http::RequestHead& head, Method& asked);
 
 enum class Preflight : std::uint8_t { answered, malformed };
-// Fills in the reply to a preflight of an allowed origin, but for what apply() adds.
+// Fills in the reply to a preflight of an allowed origin, except for the fields of apply().
 Preflight answer_preflight(const Policy& policy, const http::RequestHead& head, std::string_view request_id,
                            Reply& reply);
 

@@ -1,5 +1,5 @@
-// Lookups and stops by key. The request is identified as the operation that it is about would be: by that one's method
-// and path, its own caller and key. The fingerprint is not compared, so there must be a caller that the key belongs to.
+// Lookup and stop by key. The request is identified like the operation it is about: with that one's method and path,
+// and its own caller and key. The fingerprint is not compared, so the key must belong to a caller.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view lookup_field = "Idempotency-Lookup";
 constexpr std::string_view stop_field = "Idempotency-Stop";
 
-// While this lives, the head is that of the operation.
+// Gives the head the method and target of the operation while this lives.
 class AsOperation {
  public:
   AsOperation(http::RequestHead& head, std::string_view method)
@@ -37,7 +37,7 @@ bool may_be_asked_about(Method method) {
   return method == Method::post || method == Method::put || method == Method::patch || method == Method::delete_;
 }
 
-// Whether a key is enough to tell whose operation it is.
+// Whether the key belongs to an identified caller, so that the key alone proves ownership.
 bool is_looked_up_by_caller(const Policy& policy, const RequestIdentity& identity) {
   const bool by_caller = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
   return by_caller && !identity.caller().empty();
@@ -47,7 +47,7 @@ std::unexpected<Problem> refused(ProblemKind kind, std::string detail) {
   return std::unexpected(problem(kind, std::move(detail)));
 }
 
-// Unlike a key that is not there yet, this stays so however often it is asked.
+// Permanent, unlike the problem of a key that does not exist yet: retrying is no use.
 std::unexpected<Problem> no_keys_here() {
   Problem none = problem(ProblemKind::key_not_found, "This path has no keys for that method.");
   none.retryable = Retryable::no;
@@ -116,17 +116,17 @@ bool KeyedHandler::awaits_continue(const Policy& policy) const {
   return io_.head.expects_continue && io_.buffer.empty() && large;
 }
 
-Task<bool> KeyedHandler::refuse_mismatch_unread(RequestContext& request, const Key& key,
-                                                const RequestIdentity& identity) {
+Task<Answered> KeyedHandler::refuse_mismatch_unread(RequestContext& request, const Key& key,
+                                                    const RequestIdentity& identity) {
   const auto operation = identity.operation(key, {});
-  if (!operation || is_of_life(*request.route.policy, io_.head.method)) co_return false;
+  if (!operation || is_of_life(*request.route.policy, io_.head.method)) co_return Answered::no;
   const KeyedRequest asked = request_about(request, *operation);
-  const bool differs = co_await exchange_.mismatches_unread(asked, writer_.reply());
-  if (!differs) co_return false;
+  const HeadMatch match = co_await exchange_.compare_unread(asked, writer_.reply());
+  if (match == HeadMatch::possible) co_return Answered::no;
   request.operation = *operation;
   request.close_unless_read();
   co_await write_reply(request, nullptr);
-  co_return true;
+  co_return Answered::yes;
 }
 
 KeyedRequest KeyedHandler::request_about(RequestContext& request, const OperationId& operation) {
@@ -158,7 +158,7 @@ Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
   co_await write_reply(request, nullptr);
 }
 
-// A caller with as many requests at work as it may have can still stop them.
+// Not subject to the caller's limit of requests in progress, so that a caller at its limit can still stop one.
 Task<void> KeyedHandler::stop(RequestContext& request, std::string& path) {
   const Usage::Share share = shared_.usage.begin(request.settings().limits.max_in_flight);
   const auto about = co_await begin_about(request, stop_field, path, share);

@@ -16,7 +16,7 @@ KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, 
       writer_(writer),
       place_(connection.place),
       presence_(io.socket),
-      memory_(shared_.usage, shared_.readers, shared_.told, worker.loop(), worker.metrics(), connection.room),
+      memory_(shared_.usage, shared_.readers, shared_.outcomes, worker.loop(), worker.metrics(), connection.room),
       exchange_(worker.exchange_ports(&memory_)) {}
 
 struct KeyedHandler::WriterIdle {
@@ -35,15 +35,15 @@ void KeyedHandler::begin_reply() {
 
 Task<void> KeyedHandler::write_beside() {
   writing_ = true;
-  const bool whole = co_await writer_.write(*request_);
-  writer_.reply().source.reset();  // a reader that has left holds up nothing
+  const http::Transfer reply = co_await writer_.write(*request_);
+  writer_.reply().source.reset();  // once the client has left, its source must not delay the exchange
   writing_ = false;
-  if (!whole) end_cut_reply();
+  if (reply == http::Transfer::cut_off) end_cut_reply();
   if (awaits_writer_) awaits_writer_.resume();
 }
 
-// The exchange may go on for long. The client learns now that its response was cut off, if it is still there: without
-// chunks it would take the end for that of the response.
+// The response was cut off but the exchange may continue for long: close the client's connection now, or an unchunked
+// response would look complete.
 void KeyedHandler::end_cut_reply() {
   http::Socket& socket = io_.socket;
   if (socket.write_timed_out()) socket.reset_on_close();
@@ -65,7 +65,7 @@ struct KeyedHandler::ClientWatch {
   http::Socket& socket;
 };
 
-// A client that has closed its side may still read, unless its response was cut off.
+// A half-closed client may still read, unless its response was cut off.
 void KeyedHandler::peer_moved(http::Socket::Peer what) {
   const bool cut = begun_ && !writing_ && !request_->replied;
   if (what == http::Socket::Peer::gone || cut) {
@@ -116,7 +116,7 @@ KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backe
           .keeper = &reader_};
 }
 
-// A key is derived from a body in memory only.
+// A key can only be derived from a body in memory.
 BodyBounds KeyedHandler::bounds_for(const Policy& policy, const std::optional<Key>& key,
                                     const RequestIdentity& identity) const {
   BodyBounds bounds{.in_memory = policy.max_request_body, .identity = &identity};
@@ -151,14 +151,15 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     co_await refuse_caller(request, KeyQuota::too_many_at_work);
     co_return;
   }
-  bool whole = reader_.take_body_at_hand(policy.max_request_body);
-  if (!whole && key && awaits_continue(policy)) {
-    const bool refused = co_await refuse_mismatch_unread(request, *key, identity);
-    if (refused) co_return;
+  const bool at_hand = reader_.take_body_at_hand(policy.max_request_body);
+  if (!at_hand && key && awaits_continue(policy)) {
+    const Answered refused = co_await refuse_mismatch_unread(request, *key, identity);
+    if (refused == Answered::yes) co_return;
   }
   const BodyBounds bounds = bounds_for(policy, key, identity);
-  if (!whole) whole = co_await reader_.read_body(request, bounds);
-  if (!whole) co_return;
+  auto body = RequestReader::MessageRead::whole;
+  if (!at_hand) body = co_await reader_.read_body(request, bounds);
+  if (body != RequestReader::MessageRead::whole) co_return;
   Identified identified = co_await identify(identity, key);
   if (!identified.operation) {
     co_await writer_.write_problem(request, std::move(identified.operation.error()));
@@ -175,13 +176,13 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     }
   }
   Backend* backend = &request.generation->backend(request.route.upstream);
-  // A client that leaves changes nothing, so nobody asks whether it has.
+  // A disconnect does not cancel a keyed request, so the client's presence is not watched.
   const std::unique_ptr<ResourceWrite> write = request.resource_write(ports(), nullptr);
   std::optional<ResourceBackend> resource;
   if (write) backend = &resource.emplace(*write);
   KeyedRequest keyed = keyed_request(request, *backend, identity, identified.fingerprint);
   keyed.quota = &quota;
-  // A write to a resource ends with the whole response, so that one is not streamed.
+  // A write to a resource ends with its whole response, so its response is not streamed.
   if (!write) keyed.streams = this;
   request_ = &request;
   begun_ = false;
@@ -192,7 +193,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   } else {
     co_await write_reply(request, write.get());
   }
-  // The backend's connection may still take the body. It needs what the request holds.
+  // The backend connection may still read the body, which belongs to the request: wait for the upload to end.
   if (reader_.is_sending()) writer_.reply().source.reset();
   co_await reader_.sending_end();
 }
@@ -205,23 +206,23 @@ Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
   }
   quota.settle(writer_.reply());
   WriterIdle idle{*this};
-  if (begun_) co_await idle;  // its reader may need the store
+  if (begun_) co_await idle;  // wait for the reply in progress, whose source may need the store
 }
 
 Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* write) {
-  reader_.drop_body();  // a client that reads slowly holds no more than what it reads
+  reader_.drop_body();  // a slow reader keeps only its response in memory
   const bool holds = write != nullptr && write->holds_resource();
-  if (!holds && !writer_.reply().reads_store) request.store_need.end();  // nor does it hold up a handover
-  const bool relayed = co_await writer_.write(request);
+  if (!holds && !writer_.reply().reads_store) request.store_need.end();  // and does not delay a handover
+  const http::Transfer sent = co_await writer_.write(request);
   if (!holds) co_return;
-  // The response was too large to keep, and only its end says how the write ended.
+  // The response was too large to keep; the write's outcome is only known when the response has ended.
   Reply& reply = writer_.reply();
-  bool came_whole = relayed && reply.source != nullptr;
-  if (!relayed && reply.source) {
-    came_whole = co_await drain(*reply.source, request.route.policy->timeouts, worker_.loop());
+  auto came = reply.source != nullptr ? sent : http::Transfer::cut_off;
+  if (sent == http::Transfer::cut_off && reply.source) {
+    came = co_await drain(*reply.source, request.route.policy->timeouts, worker_.loop());
   }
   reply.source.reset();
-  co_await write->end(came_whole, reply.status);
+  co_await write->end(came == http::Transfer::whole, reply.status);
 }
 
 Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Refusal refusal) {

@@ -1,4 +1,4 @@
-// Requests with a key: limits and caller, then the body, then the exchange, then the reply.
+// Requests with a key: checks limits and caller, reads the body, runs the exchange, writes the reply.
 #pragma once
 
 #include <coroutine>
@@ -21,21 +21,21 @@
 
 namespace once::gateway {
 
-// The connection's place among all connections, while its request is executed.
+// The connection's place under the connection limit while its request is executed.
 class ClientPlace {
  public:
-  // The client has closed its side: another connection may have the place from now on.
+  // The client closed its sending side: another connection may take the place.
   virtual void client_closed() = 0;
-  // The client has left: gives the descriptor back, too.
+  // The client has left: closes the descriptor too.
   virtual void hang_up() = 0;
-  // How many keyed requests from this address go on without their clients.
+  // How many keyed requests from this address continue without their clients.
   virtual std::size_t clients_left() const = 0;
 
  protected:
   ~ClientPlace() = default;
 };
 
-// Of one connection, one request at a time; the exchange and its scratch space are reused.
+// Handles one connection's requests, one at a time; the exchange and its buffers are reused.
 class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
  public:
   struct Owner {
@@ -44,14 +44,14 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   };
   KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, const Owner& connection);
 
-  // Without a key, one is derived from the body.
+  // Without a given key, one is derived from the body.
   Task<void> answer(RequestContext& request, const std::optional<Key>& key);
 
-  // A GET or HEAD with Idempotency-Lookup: what is recorded for the key of another request, whose method the field
-  // names. Executes nothing.
+  // A GET or HEAD with Idempotency-Lookup: returns what is recorded for the key of another request, whose method the
+  // field names. Executes nothing.
   static bool asks_lookup(const http::RequestHead& head);
   Task<void> look_up(RequestContext& request, std::string& path);
-  // A DELETE with Idempotency-Stop: ends a response that streams, of the method that the field names.
+  // A DELETE with Idempotency-Stop: stops the streaming response of an operation, whose method the field names.
   static bool asks_stop(const http::RequestHead& head);
   Task<void> stop(RequestContext& request, std::string& path);
 
@@ -60,19 +60,19 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
 
  private:
   BodyBounds bounds_for(const Policy& policy, const std::optional<Key>& key, const RequestIdentity& identity) const;
-  // The client sends a body that is, or may be, too large for memory only after 100 Continue.
+  // Whether the client waits for 100 Continue before it sends a body that is, or may be, too large for memory.
   bool awaits_continue(const Policy& policy) const;
-  // It differs from the recorded request, so the body is not asked for. False: nothing was answered.
-  Task<bool> refuse_mismatch_unread(RequestContext& request, const Key& key, const RequestIdentity& identity);
+  // Refuses the request before its body is read, if it differs from the recorded one.
+  Task<Answered> refuse_mismatch_unread(RequestContext& request, const Key& key, const RequestIdentity& identity);
   struct Identified {
     std::expected<OperationId, Problem> operation;
     Fingerprint fingerprint;
   };
-  // The body is here. A large one is read elsewhere: other connections of this loop would notice.
+  // Identifies the request by its body. A large body is read off the loop, which it would block.
   Task<Identified> identify(const RequestIdentity& identity, const std::optional<Key>& key);
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity,
                              const Fingerprint& fingerprint);
-  // A request for what is recorded, which executes nothing.
+  // The exchange's view of a request about a record, which executes nothing.
   KeyedRequest request_about(RequestContext& request, const OperationId& operation);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
   struct AskedAbout {
@@ -80,23 +80,23 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
     TenantTag caller;
     TenantTag reader;
   };
-  // The operation that a lookup or a stop is about, or why there is none. `field` names its method.
+  // The operation that a lookup or a stop is about, or the problem. `field` names the header with its method.
   std::expected<AskedAbout, Problem> asked_about(RequestContext& request, std::string_view field, std::string& path);
-  // nullopt: it was refused.
+  // nullopt: the request was refused.
   Task<std::optional<AskedAbout>> begin_about(RequestContext& request, std::string_view field, std::string& path,
                                               const Usage::Share& share);
 
-  // After the exchange. `write`: that to a resource, if it is one.
+  // Called after the exchange. `write` is the resource write, if there is one.
   Task<void> write_reply(RequestContext& request, ResourceWrite* write);
 
   Task<void> execute(KeyedRequest& keyed, KeyQuota& quota);
-  // Watches for the end of the client's side while the exchange goes on.
+  // Watches for the client's close while the exchange runs.
   struct ClientWatch;
   void peer_moved(http::Socket::Peer what) override;
-  // A request that executes without its client costs its address no connection, so this is what limits it.
+  // A request that executes without its client costs its address no connection, so this limits how many there are.
   bool may_execute_more(const Limits& limits) const;
 
-  // A response that streams is written while its exchange goes on.
+  // A streaming response is written while its exchange runs.
   void begin_reply() override;
   Task<void> write_beside();
   void end_cut_reply();
@@ -112,8 +112,8 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   ResponseMemory memory_;
   Exchange exchange_;
   TenantMemo tenant_;
-  RequestContext* request_ = nullptr;  // the one at hand
-  bool begun_ = false;                 // its reply
+  RequestContext* request_ = nullptr;  // the current one
+  bool begun_ = false;                 // its reply has begun
   bool writing_ = false;
   std::coroutine_handle<> awaits_writer_;
 };

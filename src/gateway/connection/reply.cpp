@@ -39,10 +39,10 @@ bool has_field(std::string_view fields, std::string_view name) {
   return false;
 }
 
-// Libraries sleep for as long as Retry-After says, inside the call: a longer time would look like a hang.
+// Client libraries sleep for Retry-After inside the call; a longer sleep would look like a hang.
 constexpr int longest_retry_after = 30;
 
-// When to come back, or that it is no use.
+// Adds when to retry, or that retrying is no use.
 void append_retry_advice(std::string& head, const Problem& problem) {
   if (problem.retryable == Retryable::no) {
     append_field(head, "X-Should-Retry", "false");
@@ -54,12 +54,12 @@ void append_retry_advice(std::string& head, const Problem& problem) {
   }
 }
 
-// What is recorded with one all the same must not be sent: a client would read it as the next response.
+// These responses have no body. One that was recorded must not be sent: a client would parse it as the next response.
 bool has_no_body(int status) {
   return status == 204 || status == 205 || status == 304;
 }
 
-// The length that a 304 may tell is that of the body it stands for, which is not recorded.
+// The Content-Length of a 304 would be that of the original body, whose length is not recorded.
 bool says_length(int status) {
   return may_have_length(status) && status != 304;
 }
@@ -137,7 +137,7 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
   head.clear();
   append_status_line(head, response.status, response.reason);
   head.append(response.headers).append(marks.extra);
-  reply.dated = true;  // in the extra fields, by the backend or by us
+  reply.dated = true;  // set if the extra fields have a Date, from the backend or from us
   append_field(head, "Idempotency-Status", name_of(marks.ending));
   if (!marks.replay_header.empty()) {
     append_field(head, marks.replay_header, "true");

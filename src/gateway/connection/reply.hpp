@@ -1,5 +1,5 @@
-// What goes back to the client: the backend's response, the recorded one, or a problem of our own. The head is
-// complete but for what only the connection knows (Connection, and the framing of a body that streams).
+// The reply to the client: the backend's response, the recorded one, or a problem of our own. The head is complete
+// except for what only the connection knows (Connection, and the framing of a streamed body).
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@
 
 namespace once::gateway {
 
-// IMF-fixdate, as Date and Idempotency-Expires have it.
+// The date format of Date and Idempotency-Expires (IMF-fixdate).
 std::string http_date(Time time);
 void append_http_date(std::string& out, Time time);
 
-// The same for one who asks for the same second again and again.
+// The same, cached for repeated use within a second.
 class DateText {
  public:
   std::string_view at(Time time);
@@ -31,37 +31,37 @@ class DateText {
   std::string text_;
 };
 
-// X-Request-Id, and where the wording asks for it Request-Id, unless the backend has given one.
+// Appends X-Request-Id, and Request-Id if the wording asks for it, unless the backend has set one.
 void append_request_id(std::string& head, std::string_view request_id, const Wording& wording);
 
 struct Reply {
   int status = 0;
   Ending ending = Ending::rejected;
   std::string head;       // status line and fields, each with its CRLF
-  std::string_view body;  // in `outcome`, in `own_body` or in `source`
+  std::string_view body;  // a view of `outcome`, `own_body` or `source`
   OutcomeBytes outcome;
   std::string own_body;
-  http::ResponseSourcePtr source;                // the body goes on from here
-  Duration stream_idle{};                        // with a source: the longest silence of it
-  std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
+  http::ResponseSourcePtr source;                // the rest of the body
+  Duration stream_idle{};                        // the longest silence of `source`
+  std::optional<std::uint64_t> streamed_length;  // the whole body's length, if known and streamed from `source`
   Attempt attempt{};
-  bool known_key = false;           // the store had the key already
+  bool known_key = false;           // the key was already in the store
   bool reads_store = false;         // the source reads from the store
-  bool streams = false;             // the source is a stream that is held in memory
-  std::optional<ClaimEnd> settled;  // what became of the claim, if this request had one
-  bool dated = false;               // the head says when it was made
-  DateText expires;                 // kept from reply to reply
+  bool streams = false;             // the source is a live stream in memory
+  std::optional<ClaimEnd> settled;  // how the claim of this request ended, if it had one
+  bool dated = false;               // the head has a Date
+  DateText expires;                 // cached between replies
 
   void reset();
-  // Gives the memory of an idle connection back.
+  // Releases the memory of an idle connection.
   void release_memory();
 };
 
-// Status line, stored fields, fields that are not stored (`extra`), and the marks of Once.
+// Writes the status line, the stored fields, fields that are not stored (`extra`), and Once's own fields.
 struct Marks {
   Ending ending;
   std::string_view request_id;
-  std::string_view extra;          // fields of this response alone, such as Set-Cookie
+  std::string_view extra;          // fields of this response only, such as Set-Cookie
   std::optional<Time> expires_at;  // Idempotency-Expires
   std::string_view replay_header;  // empty: not a replay
   const Wording& wording;          // of the route
@@ -69,13 +69,13 @@ struct Marks {
 
 void write_response(Reply& reply, const StoredResponse& response, const Marks& marks);
 
-// What every problem is written with: where its page is, and in the words of which route.
+// The form of a problem: the base URL of its documentation, and the route's wording.
 struct ProblemForm {
   std::string_view type_base;
   const Wording& wording;
 };
 
-// One that is not retryable says so in X-Should-Retry, where client libraries look, and has no Retry-After.
+// A problem that is not retryable has X-Should-Retry: false, which client libraries honour, and no Retry-After.
 void write_problem(Reply& reply, Problem problem, const ProblemForm& form, std::string_view request_id, Ending ending);
 
 }  // namespace once::gateway

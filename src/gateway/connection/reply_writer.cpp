@@ -9,10 +9,11 @@ using http::BodyChunk;
 using http::Io;
 using http::IoResult;
 using http::Persistence;
+using http::Transfer;
 
 namespace {
 
-// A client that does not read must not hold up the exchange; it misses a hint.
+// A client that does not read must not delay the exchange; it misses the interim response.
 constexpr Duration interim_limit = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -47,7 +48,7 @@ Task<void> ReplyWriter::refuse_overload(RequestContext& request, Overload limit)
   co_await write_problem(request, std::move(answer));
 }
 
-Task<bool> ReplyWriter::write(RequestContext& request) {
+Task<http::Transfer> ReplyWriter::write(RequestContext& request) {
   const bool http_1_1 = io_.head.version == http::Version::http_1_1;
   const bool streams = reply_.source != nullptr;
   const bool chunked = streams && !reply_.streamed_length && http_1_1;
@@ -71,28 +72,30 @@ Task<bool> ReplyWriter::write(RequestContext& request) {
     body = {};
   }
   const IoResult sent = co_await io_.socket.write_all(head, body, io_.timeouts->body_idle);
-  bool whole = sent.status == Io::ok;
-  if (whole && streams && io_.head.method != Method::head) whole = co_await stream_rest(chunked);
-  if (!whole) request.keep = false;
-  request.replied = whole;
-  co_return whole;
+  Transfer transfer = sent.status == Io::ok ? Transfer::whole : Transfer::cut_off;
+  const bool has_rest = streams && io_.head.method != Method::head;
+  if (transfer == Transfer::whole && has_rest) transfer = co_await stream_rest(chunked);
+  if (transfer == Transfer::cut_off) request.keep = false;
+  request.replied = transfer == Transfer::whole;
+  co_return transfer;
 }
 
-// A body that is still coming, from the backend or from the store.
-Task<bool> ReplyWriter::stream_rest(bool chunked) {
+// Streams the rest of a body from the backend or from the store.
+Task<http::Transfer> ReplyWriter::stream_rest(bool chunked) {
   char size[18];
-  // Where only the end of the connection ends the body, the system resets it if this process is killed.
+  // If only the connection's end marks the end of the body, make sure that a killed process leaves a reset and not a
+  // clean end.
   const bool ends_by_close = !chunked && !reply_.streamed_length && !io_.secure;
   if (ends_by_close) io_.socket.reset_on_close();
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = reply_.body};
-  // An empty chunk would be the last one.
+  // Skip an empty chunk: it would be written as the last one.
   if (chunk.data.empty()) chunk = co_await reply_.source->next(reply_.stream_idle);
   while (true) {
     if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
-      // Half a body must not look like a whole one. A stream in chunks lacks its last one, and what is still on its way
-      // to the client is worth having.
+      // Half a body must not look complete, so reset the connection. A chunked stream that lacks its last chunk is
+      // visibly incomplete, and a reset would destroy bytes in flight.
       if (!reply_.streams || !chunked) io_.socket.reset_on_close();
-      co_return false;
+      co_return Transfer::cut_off;
     }
     http::WriteAll::Pieces pieces{chunk.data};
     const bool last = chunk.kind == BodyChunk::Kind::end;
@@ -102,9 +105,9 @@ Task<bool> ReplyWriter::stream_rest(bool chunked) {
       pieces = {std::string_view(size, length), chunk.data, "\r\n"};
     }
     const IoResult sent = co_await io_.socket.write_all(pieces, io_.timeouts->body_idle);
-    if (sent.status != Io::ok) co_return false;
+    if (sent.status != Io::ok) co_return Transfer::cut_off;
     if (last && ends_by_close) io_.socket.end_on_close();
-    if (last) co_return true;
+    if (last) co_return Transfer::whole;
     chunk = co_await reply_.source->next(reply_.stream_idle);
   }
 }
@@ -120,7 +123,7 @@ Task<void> ReplyWriter::interim(const http::ResponseHead& head) {
   text.append("\r\n");
   const IoResult sent = co_await io_.socket.write_all(text, interim_limit);
   if (sent.status == Io::ok || sent.bytes == 0) co_return;
-  // Nothing can follow half a hint. The request goes on; its client finds the answer when it asks again.
+  // A partly written interim response breaks the connection. The request continues; the client can look up its result.
   io_.socket.reset_on_close();
   io_.socket.cancel();
 }

@@ -1,5 +1,5 @@
-// Writes the reply to a request: the exchange's, a problem of our own, a response that streams by, and interim
-// responses before any of them. Says in the request whether the connection can be kept.
+// Writes the reply to a request: the exchange's, a problem of our own, a response that passes through, and interim
+// responses before those. Records in the request whether the connection can be kept.
 #pragma once
 
 #include <string_view>
@@ -19,24 +19,24 @@ class ReplyWriter final : public InterimSink {
  public:
   ReplyWriter(Worker& worker, ClientIo& io) : worker_(worker), io_(io) {}
 
-  // The reply to the request at hand, to be filled in and written. Reused, so that its memory is.
+  // The reply to fill in and write for the current request. Reused to keep its memory.
   Reply& reply() { return reply_; }
   const Reply& reply() const { return reply_; }
 
-  // Adds what only the connection knows: date, CORS grant, framing, persistence. False: the client, or the backend in
-  // the midst of a stream, is gone.
-  Task<bool> write(RequestContext& request);
+  // Adds what only the connection knows: date, CORS fields, framing, persistence. cut_off: the client has left, or the
+  // source broke off.
+  Task<http::Transfer> write(RequestContext& request);
   Task<void> write_problem(RequestContext& request, Problem answer);
-  // 204, with nothing but a request id: the answer to an OPTIONS whose Max-Forwards ends here. What the backend allows
-  // is not known here.
+  // Replies 204 with just a request id to an OPTIONS whose Max-Forwards ends here: the methods that the backend allows
+  // are unknown here.
   Task<void> write_no_content(RequestContext& request);
   Task<void> refuse_overload(RequestContext& request, Overload limit);
 
-  // While a keyed request is at the backend. A client that is gone misses nothing that matters.
+  // Called while a keyed request is at the backend. A client that has left misses nothing important.
   Task<void> interim(const http::ResponseHead& head) override;
 
  private:
-  Task<bool> stream_rest(bool chunked);
+  Task<http::Transfer> stream_rest(bool chunked);
 
   Worker& worker_;
   ClientIo& io_;

@@ -19,12 +19,12 @@ using http::Parsed;
 
 namespace {
 
-constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
+constexpr std::size_t body_window = 4096;  // space for body bytes after the largest head
 constexpr std::size_t most_empty_lines = 4;
 
 }  // namespace
 
-Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) {
+Task<RequestReader::MessageRead> RequestReader::read_head(RequestContext& request) {
   const ServingSettings& settings = request.settings();
   const http::HeadLimits limits{.max_bytes = settings.limits.max_header_bytes,
                                 .max_fields = settings.limits.max_header_count,
@@ -35,7 +35,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
   std::size_t skipped = 0;
   http::HeadProgress progress;
   while (true) {
-    // An empty line before a request is a common mistake, and harmless.
+    // Empty lines before a request are a common, harmless mistake.
     while (buffer.unread().starts_with("\r\n") && skipped < most_empty_lines) {
       buffer.consume(2);
       ++skipped;
@@ -46,7 +46,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
       const http::ParseResult result = http::parse(buffer.unread(), limits, io_.head);
       if (result.parsed == Parsed::bad) {
         co_await refuse_head(request, head_problem(result.error));
-        co_return HeadRead::refused;
+        co_return MessageRead::refused;
       }
       if (result.parsed == Parsed::complete) {
         if (buffer.capacity() >= io_.head.size + body_window) {
@@ -54,9 +54,9 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
           io_.body = http::BodyDecoder(io_.head.framing);
           io_.pace = {.least_rate = settings.limits.min_rate, .grace = settings.timeouts.body_idle};
           io_.read_body_at_hand();
-          co_return HeadRead::whole;
+          co_return MessageRead::whole;
         }
-        buffer.grow(io_.head.size + body_window);  // moves the bytes: parsed again on the next turn
+        buffer.grow(io_.head.size + body_window);  // moves the bytes, so the head is parsed again in the next round
         progress = {};
         continue;
       }
@@ -72,19 +72,19 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
     if (was_refused()) {
       forget_head();
       co_await answer_unread(request);
-      co_return HeadRead::refused;
+      co_return MessageRead::refused;
     }
-    if (got.status != Io::ok && got.status != Io::timed_out) co_return HeadRead::closed;
+    if (got.status != Io::ok && got.status != Io::timed_out) co_return MessageRead::closed;
     if (got.status == Io::timed_out || spent >= settings.timeouts.header) {
       co_await refuse_head(request,
                            problem(ProblemKind::request_timeout, "The request header did not arrive in time."));
-      co_return HeadRead::refused;
+      co_return MessageRead::refused;
     }
     buffer.commit(got.bytes);
   }
 }
 
-// The head is reused from request to request, and what was parsed of this one may have moved.
+// The head is reused between requests, and its views may point to memory that has moved.
 void RequestReader::forget_head() {
   io_.head.method_text = {};
   io_.head.path = {};
@@ -108,12 +108,12 @@ bool RequestReader::take_body_at_hand(std::size_t limit) {
   return true;
 }
 
-Task<bool> RequestReader::read_body(RequestContext& request, const BodyBounds& bounds) {
+Task<RequestReader::MessageRead> RequestReader::read_body(RequestContext& request, const BodyBounds& bounds) {
   const BodyRead read = co_await collect_body(request, bounds);
-  if (read == BodyRead::whole) co_return true;
+  if (read == BodyRead::whole) co_return MessageRead::whole;
   drop_body();
   co_await refuse_body(request, read, bounds);
-  co_return false;
+  co_return read == BodyRead::gone ? MessageRead::closed : MessageRead::refused;
 }
 
 RequestReader::BodyRead RequestReader::judge_size(const RequestContext& request, const BodyBounds& bounds) {
@@ -135,7 +135,7 @@ Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& 
   held_.clear();
   const BodyRead judged = judge_size(request, bounds);
   if (judged != BodyRead::whole) co_return judged;
-  // The key is good and the size is right as far as it is known: only now is the client asked for the body.
+  // Ask for the body only now that the key is valid and the size, as far as known, is allowed.
   if (io_.head.expects_continue && io_.buffer.empty()) {
     const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", io_.timeouts->body_idle);
     if (sent.status != Io::ok) co_return BodyRead::gone;
@@ -162,7 +162,7 @@ Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& 
   }
 }
 
-// A body whose length is not announced is held in memory for as long as it fits.
+// A body of unknown length stays in memory as long as it fits.
 Task<RequestReader::BodyRead> RequestReader::take_part(const RequestContext& request, const BodyBounds& bounds,
                                                        std::string_view data) {
   const std::uint64_t size = held_.size() + data.size() + (spooled_ ? spooled_->size() : 0);
@@ -201,7 +201,7 @@ Task<RequestReader::BodyRead> RequestReader::spool_held(const RequestContext& re
   co_return BodyRead::whole;
 }
 
-// Which size a body is compared as does not depend on how it was framed.
+// Whether a body counts as large depends on its size, not on its framing.
 Task<RequestReader::BodyRead> RequestReader::end_body(const RequestContext& request, const BodyBounds& bounds) {
   if (!spooled_ && held_.size() <= bounds.in_memory) {
     body_ = held_.view();
@@ -250,7 +250,7 @@ Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read, co
   }
 }
 
-// The store may be gone before the client has the answer.
+// The store may be gone before the client reads the reply.
 Task<void> RequestReader::answer_unread(RequestContext& request) {
   unread_refused_ = false;
   io_.socket.restore();

@@ -1,5 +1,5 @@
-// Reads the requests of a connection: a head, and for requests that must be whole before anything is decided the body.
-// Whatever is malformed, too large or too slow is refused here.
+// Reads the requests of a connection: the head and, for requests that must be complete before any decision, the body.
+// Refuses malformed, too large and too slow requests.
 #pragma once
 
 #include <coroutine>
@@ -20,10 +20,10 @@
 
 namespace once::gateway {
 
-// How large a body may be, and where it is held.
+// The size limits of a body, and where it is kept.
 struct BodyBounds {
   std::size_t in_memory;
-  // Larger ones go to the spool, up to this size; 0: none does.
+  // Larger bodies go to the spool, up to this size; 0: they are refused.
   std::size_t on_disk = 0;
   const RequestIdentity* identity = nullptr;  // for their fingerprint
   std::string_view refusal = "The request body is larger than this route accepts.";
@@ -34,25 +34,24 @@ class RequestReader final : public BodyKeeper {
   RequestReader(Worker& worker, ClientIo& io, ReplyWriter& writer, RoomMaker& room)
       : worker_(worker), io_(io), writer_(writer), room_(room), held_(worker.shared().usage) {}
 
-  enum class HeadRead : std::uint8_t {
+  enum class MessageRead : std::uint8_t {
     whole,
-    refused,  // and answered
-    closed,   // the client is gone
+    refused,  // refused and already answered
+    closed,   // the client has left
   };
-  // The first bytes are in the buffer.
-  Task<HeadRead> read_head(RequestContext& request);
+  // Call when the first bytes are in the buffer.
+  Task<MessageRead> read_head(RequestContext& request);
 
-  // The common case, without a wait: there is no body, or it came with the head and is used where it lies. False:
-  // read_body() has to see to it.
+  // The common case without a wait: there is no body, or it arrived with the head and is used in place. False: call
+  // read_body().
   bool take_body_at_hand(std::size_t limit);
-  // False: the request is refused and answered, or the client is gone.
-  Task<bool> read_body(RequestContext& request, const BodyBounds& bounds);
-  // As one of these has read it; until drop_body().
+  Task<MessageRead> read_body(RequestContext& request, const BodyBounds& bounds);
+  // The body that one of these has read; valid until drop_body().
   std::string_view body() const { return body_; }
-  // Instead, one that is not in memory. Null: it is.
+  // The body, if it is not in memory. Null: it is.
   SpooledBody* large_body() const { return spooled_.get(); }
 
-  // Now, or when it is not sent any more.
+  // Frees the body, now or after its upload.
   void drop_body();
   void sending_began() override { sending_ = true; }
   void sending_ended() override;
@@ -66,20 +65,20 @@ class RequestReader final : public BodyKeeper {
     void await_resume() const noexcept {}
   };
   SendingEnd sending_end() { return {*this}; }
-  // A body is coming in, and takes memory or disk space by now.
+  // Whether a body is being received and already takes memory or disk space.
   bool is_collecting() const { return reading_ && (held_.size() > 0 || spooled_ != nullptr); }
   bool is_spooling() const { return reading_ && spooled_ != nullptr; }
-  // Gives the memory of an idle connection back.
+  // Releases the memory of an idle connection.
   void release_memory() { held_.release(); }
 
-  // A request that is still being read is refused: see Worker::refuses_unread().
+  // Refuses the request while it is still being read: see Worker::refuses_unread().
   void refuse_unread();
 
  private:
   enum class BodyRead : std::uint8_t { whole, too_large, no_room, no_disk, malformed, timed_out, stopping, gone };
 
   void forget_head();
-  // Whether the body, as far as its size is known, would find room.
+  // Whether there is space for the body, as far as its size is known.
   BodyRead judge_size(const RequestContext& request, const BodyBounds& bounds);
   Task<BodyRead> collect_body(const RequestContext& request, const BodyBounds& bounds);
   Task<BodyRead> take_part(const RequestContext& request, const BodyBounds& bounds, std::string_view data);
@@ -89,22 +88,22 @@ class RequestReader final : public BodyKeeper {
   bool announces() const { return io_.head.framing.kind == http::Framing::Kind::length; }
   Task<void> refuse_body(RequestContext& request, BodyRead read, const BodyBounds& bounds);
   Task<void> refuse_head(RequestContext& request, Problem answer);
-  // The gateway stops: neither head nor body will be read to the end.
+  // The gateway is stopping: answers a request that will not be read completely.
   Task<void> answer_unread(RequestContext& request);
-  // refuse_unread() came while the request was read.
+  // Whether refuse_unread() came while the request was read.
   bool was_refused() const { return unread_refused_ && !io_.displaced; }
 
   Worker& worker_;
   ClientIo& io_;
   ReplyWriter& writer_;
   RoomMaker& room_;
-  HeldBody held_;  // the body, if it does not lie in the buffer as a whole, or what of it goes to disk next
+  HeldBody held_;  // the body, if it is not in the buffer as a whole, or its next part for the disk
   std::string_view body_;
   std::unique_ptr<SpooledBody> spooled_;
   std::coroutine_handle<> awaits_sending_;
-  bool sending_ = false;       // the body, to the backend
-  bool drop_pending_ = false;  // when it was sent
-  bool reading_ = false;       // a head or a body, just now
+  bool sending_ = false;       // the body is being sent to the backend
+  bool drop_pending_ = false;  // drop the body once it was sent
+  bool reading_ = false;       // a head or a body is being read
   bool unread_refused_ = false;
 };
 

@@ -10,14 +10,14 @@ namespace once::gateway {
 
 namespace {
 
-// What a request that passed through is answered with if the backend gave no response.
+// The problem to answer if the backend sent no response to a request that passed through.
 Problem passed_problem(const PassedResult& result, Method method) {
   Problem answer = problem(*result.problem, result.detail);
   if (answer.kind == ProblemKind::outcome_unknown) {
     answer.status = 503;
     answer.retryable = Retryable::no;
   }
-  // Asking again for what changes nothing is always safe.
+  // Safe methods can always be retried.
   if (is_safe(method) && row_of(answer.kind).status >= 500) answer.retryable = Retryable::yes;
   const bool busy = answer.kind == ProblemKind::upstream_busy || answer.kind == ProblemKind::resource_busy;
   if (busy) answer.retry_after_seconds = retry_soon_seconds;
@@ -78,7 +78,7 @@ Task<void> UnkeyedHandler::answer_shadowed(RequestContext& request, RequestKey k
   shadow->end(problem);
 }
 
-// The problem that the request was answered with, if by us.
+// Returns the problem if Once answered the request itself.
 Task<std::optional<ProblemKind>> UnkeyedHandler::pass(RequestContext& request, PassObserver* observer) {
   const Policy* policy = request.route.policy;
   PassedRequest passed = passed_request(request);
@@ -94,13 +94,14 @@ Task<std::optional<ProblemKind>> UnkeyedHandler::pass(RequestContext& request, P
   co_return result.problem;
 }
 
-// A body that comes slowly is waited for by nobody but its own client: the write takes its turn when it is here.
+// Read the body first: the write takes its turn only when it is complete, so slow clients delay no others.
 Task<void> UnkeyedHandler::answer_write(RequestContext& request, ResourceWrite& write) {
   const Policy& policy = *request.route.policy;
-  bool whole = reader_.take_body_at_hand(policy.max_request_body);
+  const bool at_hand = reader_.take_body_at_hand(policy.max_request_body);
   const BodyBounds bounds{.in_memory = policy.max_request_body};
-  if (!whole) whole = co_await reader_.read_body(request, bounds);
-  if (!whole) co_return;
+  auto body = RequestReader::MessageRead::whole;
+  if (!at_hand) body = co_await reader_.read_body(request, bounds);
+  if (body != RequestReader::MessageRead::whole) co_return;
   std::optional<Problem> refused = co_await write.begin();
   if (refused) {
     co_await writer_.write_problem(request, *std::move(refused));

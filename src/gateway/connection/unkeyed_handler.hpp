@@ -1,5 +1,5 @@
-// Requests without a key: those that stream by, with a shadow beside them on routes in shadow mode, and writes to a
-// resource that Once knows (exchange/resource_write.hpp), whose body is whole before they take their turn.
+// Requests without a key: those that pass through, with a shadow on routes in shadow mode, and resource writes
+// (exchange/resource_write.hpp), whose body is complete before they take their turn.
 #pragma once
 
 #include <optional>
@@ -19,13 +19,13 @@
 
 namespace once::gateway {
 
-// Of one connection, one request at a time; PassThrough and its scratch space are reused.
+// Handles one connection's requests, one at a time; PassThrough and its buffers are reused.
 class UnkeyedHandler {
  public:
   UnkeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, const ExchangePorts& ports);
 
   Task<void> answer(RequestContext& request);
-  // On a route in shadow mode: the request passes as if there were no Once, and nothing of it waits for the books.
+  // For a route in shadow mode: the request passes through unchanged and does not wait for the shadow's bookkeeping.
   Task<void> answer_shadowed(RequestContext& request, RequestKey key);
 
   void release_memory() { pass_.release_memory(); }
@@ -34,7 +34,7 @@ class UnkeyedHandler {
   PassedRequest passed_request(RequestContext& request);
   Task<std::optional<ProblemKind>> pass(RequestContext& request, PassObserver* observer);
   Task<void> answer_write(RequestContext& request, ResourceWrite& write);
-  // The client has the response, unless there is none.
+  // Counts the request after its response was sent, if there was one.
   Task<void> account(RequestContext& request, const PassedResult& result);
 
   Worker& worker_;

@@ -1,4 +1,4 @@
-// What Once itself says to the client of a keyed request, in the words of the route's dialect.
+// Once's own replies to a keyed request (conflicts, problems), in the form that the route's dialect defines.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace once::gateway {
 
-// What Retry-After says where a retry may go through at once.
+// The Retry-After value of replies whose request may succeed on an immediate retry.
 constexpr int retry_soon_seconds = 1;
 
 class Answers {
@@ -27,23 +27,23 @@ class Answers {
   void in_flight();
   void not_kept();
   void expired();
-  // There is nothing that a lookup could give.
+  // A lookup found no record.
   void not_found(std::string detail);
-  // The response is recorded, but does not fit into memory at this moment.
+  // The response is recorded, but there is no memory to read it at the moment.
   void no_memory();
-  // Outcome unknown since an earlier request: until when, or for good.
+  // The outcome is unknown since an earlier request: until `takeover_at`, or until someone resolves it.
   void too_early(Time takeover_at, Time now);
   void held();
-  // Outcome unknown just now. What a retry will meet is the policy's to say.
+  // The outcome of this request became unknown. The policy decides what a retry gets.
   void unknown(int status, std::string detail);
   void store_fault(StoreFault fault);
-  // The same while this process has the operation at work: another gateway may have taken it over and recorded it.
+  // The same for an operation that this process is executing: another gateway may have taken it over and recorded it.
   void store_fault_at_work();
-  // The backend was not to be asked.
+  // The request must not be sent to the backend; `answer` says why.
   void refused(Problem answer);
-  // Nothing was executed: a retry may go through at once.
+  // Nothing was executed, so the client may retry at once.
   void not_reached(Ending ending);
-  // The same, in a moment.
+  // Nothing was executed because the upstream is busy; the client may retry after a moment.
   void upstream_busy(Ending ending);
 
  private:

@@ -1,4 +1,4 @@
-// Which of a worker's requests is at work the longest. One thread enters and leaves, any may ask for the age.
+// Tracks the oldest request in progress of a worker. One thread adds and removes entries; any thread may read the age.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,8 @@ class AtWork {
   };
 
  public:
-  // A request at work, while this lives. `since` by monotonic_now(), and never before that of one that came earlier.
+  // A request is in progress while its Entry lives. `since` is monotonic_now(), never earlier than that of older
+  // entries.
   class Entry : private Link {
    public:
     Entry(AtWork& all, Nanoseconds the_since) : all_(all) {
@@ -48,7 +49,7 @@ class AtWork {
     AtWork& all_;
   };
 
-  // How long; zero if there is none.
+  // The age of the oldest request; zero if there is none.
   Nanoseconds oldest(Nanoseconds now) const {
     const Nanoseconds since(oldest_since_.load(std::memory_order_relaxed));
     return since == Nanoseconds::zero() || now < since ? Nanoseconds::zero() : now - since;

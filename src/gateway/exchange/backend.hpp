@@ -1,5 +1,5 @@
-// The backend as the exchange sees it: one request out, one answer back, and how far it got. http_backend.hpp is the
-// real one; tests and the simulator have their own.
+// The backend as the exchange sees it: sends one request, returns one answer, and says how far delivery got. The real
+// one is http_backend.hpp; tests and the simulator have their own.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace once::gateway {
 
-// Where interim responses (1xx) go while the backend works. Nothing is recorded of them.
+// Receives interim responses (1xx) while the backend works. They are never recorded.
 class InterimSink {
  public:
   virtual Task<void> interim(const http::ResponseHead& head) = 0;
@@ -28,18 +28,18 @@ class InterimSink {
   ~InterimSink() = default;
 };
 
-// The body of a request that is not in memory as a whole. It can be read again.
+// A request body that is not in memory as a whole. It can be read again from any offset.
 class BodySource {
  public:
   virtual std::uint64_t size() const = 0;
-  // Some bytes from the offset on, which is within the body; good until the next call. None: they cannot be read.
+  // Bytes from `offset`, which is inside the body; valid until the next call. nullopt if they cannot be read.
   virtual Task<std::optional<std::string_view>> read(std::uint64_t offset) = 0;
 
  protected:
   ~BodySource() = default;
 };
 
-// Keeps the body of a request while it is sent beside the response, which may take longer than the exchange.
+// Keeps a request body alive while it is still being sent, which may take longer than the exchange.
 class BodyKeeper {
  public:
   virtual void sending_began() = 0;
@@ -49,8 +49,8 @@ class BodyKeeper {
   ~BodyKeeper() = default;
 };
 
-// Whether the claim that a request is sent under still stands. Asked immediately before its first byte: waiting for a
-// connection may take longer than the claim lasts.
+// Whether the claim of a request is still valid. Asked immediately before its first byte is sent, because waiting for a
+// connection may outlast the claim.
 class SendPermit {
  public:
   virtual bool may_send() const = 0;
@@ -59,49 +59,50 @@ class SendPermit {
   ~SendPermit() = default;
 };
 
-// What a request cost at the backend, for the access log.
+// Counts of one request at the backend, for the access log.
 struct UpstreamUse {
-  std::string_view server;  // the last one that it was sent to, or tried; lives as long as the generation
+  std::string_view server;  // the last one tried; lives as long as the generation
   std::chrono::nanoseconds took{};
 };
 
-// Of a response that can be recorded as it streams, so much is held until it is whole.
+// A response that may be recorded as it streams is collected up to this size before it is handed over unfinished.
 inline constexpr std::size_t most_collected = std::size_t{1} << 20U;
 
 struct BackendRequest {
   const http::RequestHead& head;
   std::string_view body;
-  std::string_view added_fields;  // "Name: value\r\n" each: what Once tells the backend
+  std::string_view added_fields;  // "Name: value\r\n" each: fields that Once adds for the backend
   const Timeouts& timeouts;
-  std::size_t max_response_body;  // that is recorded; a longer one is handed over as it comes in
+  std::size_t max_response_body;  // the largest body that is recorded; a longer one is streamed to the caller
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it is sent
-  const Origin* origin = nullptr;      // where the request came from
-  http::CollectRoom* room = nullptr;   // for the body of the response; null: there is always some
-  const SendPermit* permit = nullptr;  // null: always. Without it the delivery is not_sent
+  const Origin* origin = nullptr;      // the origin of the request
+  http::CollectRoom* room = nullptr;   // memory for the response body; null: unlimited
+  const SendPermit* permit = nullptr;  // null: always allowed. If refused, the delivery is not_sent
   UpstreamUse* use = nullptr;          // filled in, unless it is null
-  // A response that this records as it streams is handed over with its head (Delivery::streaming), and one that it
-  // records and that is larger than `most_collected` with the part read so far. Null: none is.
+  // The policy that decides which responses are recorded as they stream. Such a response is handed over with its head
+  // (Delivery::streaming); one larger than `most_collected` is handed over with the part read so far. Null: none is.
   const RecordPolicy* streams_by = nullptr;
   BodySource* large_body = nullptr;  // instead of `body`, unless it is null
-  // Of the body. Null: it is in memory, and sent as a whole before the response is read.
+  // Keeps the body alive. Null: the body is in memory and is sent as a whole before the response is read.
   BodyKeeper* keeper = nullptr;
 };
 
 struct BackendAnswer {
   Delivery delivery = Delivery::not_sent;
-  bool end_announced = false;  // of an unframed response
-  // If is_answered(delivery); views that live as long as `source`.
+  bool end_announced = false;  // the transport proved the end of an unframed response
+  // Set if is_answered(delivery); its views live as long as `source`.
   const http::ResponseHead* head = nullptr;
-  std::optional<http::ResponseFault> fault = std::nullopt;  // truncated: because it is malformed
-  int begun_status = 0;                                     // truncated or timed_out in its body: what its head said
-  std::string_view body;                                    // oversize, streaming: the first part of it
-  http::ResponseSourcePtr source;                           // oversize, streaming: the rest of the body
-  // Not sent, because it must not be, or lost, because of something else than its connection: what to answer instead.
+  std::optional<http::ResponseFault> fault = std::nullopt;  // set if the response was truncated because it is malformed
+  int begun_status = 0;            // the status of the head, if the body was truncated or timed out
+  std::string_view body;           // oversize, streaming: the first part of the body
+  http::ResponseSourcePtr source;  // oversize, streaming: the rest of the body
+  // Set if the request was refused before it was sent, or lost for a reason other than its connection: the answer to
+  // give instead.
   std::optional<Problem> refused = std::nullopt;
 };
 
-// What the backend says of its response in Idempotency-Policy.
+// What the Idempotency-Policy field of the response asks for.
 inline BackendPolicy policy_said_in(const http::ResponseHead& head) {
   BackendPolicy said;
   for (const http::Field& field : head.fields) {
@@ -113,7 +114,7 @@ inline BackendPolicy policy_said_in(const http::ResponseHead& head) {
 class Backend {
  public:
   virtual ~Backend() = default;
-  // Never sent twice: whatever cannot be known for certain is said in `delivery`.
+  // Sends the request at most once; `delivery` reports any uncertainty.
   virtual Task<BackendAnswer> send(const BackendRequest& request) = 0;
 };
 

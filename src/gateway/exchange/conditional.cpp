@@ -19,14 +19,14 @@ bool is_condition(std::string_view name) {
   return same_name(name, "If-Match") || same_name(name, "If-None-Match");
 }
 
-// What has no end cannot have a tag.
+// An endless stream cannot have a tag.
 bool never_ends(const http::ResponseHead& head) {
   const std::string_view type = head.find("Content-Type").value_or("");
   return starts_with_name(type, "text/event-stream") || starts_with_name(type, "multipart/x-mixed-replace");
 }
 
-// What of a write also says which representation is meant and who asks. The rest is about the body, about conditions,
-// or would make something else than a GET of it.
+// Whether a field of a write belongs on the GET of the same representation: fields that select the representation or
+// identify the caller. Body fields, conditions, and fields that change the method do not.
 bool selects(std::string_view name, const Policy& policy) {
   constexpr std::array others = {
       std::string_view("Expect"),      std::string_view("Range"),     std::string_view("Digest"),
@@ -58,10 +58,11 @@ Tagging begin_tagging(http::RequestHead& head) {
     conditional = true;
     understood = tagging.none_match.add(field.value) && understood;
   }
-  // A condition on what one has that cannot be understood is met by nothing, and the whole answer is never wrong.
+  // An If-None-Match that cannot be parsed matches nothing, so the client gets the whole response, which is always
+  // correct.
   if (!understood) tagging.none_match = TagList();
   std::erase_if(head.fields, [conditional](const http::Field& field) {
-    // With If-None-Match the date does not count, and a backend that knows only dates must not decide by it.
+    // If-None-Match overrides If-Modified-Since, and a backend that knows only dates must not decide by the date.
     return same_name(field.name, "Accept-Encoding") || (conditional && same_name(field.name, "If-Modified-Since"));
   });
   return tagging;

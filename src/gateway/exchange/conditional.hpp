@@ -1,5 +1,5 @@
-// Conditional requests for backends that have none, as far as heads say: which responses get a tag, which writes are
-// checked, and what is asked of them. conditional_write.hpp has the check itself.
+// Conditional requests for backends without ETags, as far as heads decide: which responses get a tag, which writes are
+// checked, and which GET checks them. The check itself is conditional_write.hpp.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,18 @@
 
 namespace once::gateway {
 
-// A header that makes another method of the request at backends that heed it.
+// Whether this header overrides the method at backends that honour it.
 bool overrides_method(std::string_view name);
 
 // Whether the response to this GET may be given an ETag.
 bool tags_response(const Policy& policy, const http::RequestHead& head);
-// Whether writes with this method take turns at their resource and are checked, conditions or none.
+// Whether writes with this method are serialised per resource and checked, even those without conditions.
 inline bool takes_turns(const Policy& policy, Method method) {
   return policy.conditional.if_match != IfMatch::off && policy.mode == Mode::enforce &&
          (method == Method::put || method == Method::patch || method == Method::delete_);
 }
 
-// What a GET that may be tagged asks for.
+// The tags of a GET whose response may be tagged.
 struct Tagging {
   TagList none_match;
 };
@@ -38,15 +38,15 @@ Tagging begin_tagging(http::RequestHead& head);
 // Whether this response is to be held until its tag is known.
 bool may_be_tagged(const http::ResponseHead& head);
 std::string etag_of(const http::ResponseHead& head, std::string_view body);
-// Says something of the body that a 304 does not have.
+// Whether this field describes a body, which a 304 does not have.
 bool describes_body(std::string_view name);
 
-// A GET of what this write is about, as the one who writes would see it.
+// A GET of the resource that `write` changes, with the caller's own view of it.
 http::RequestHead as_get(const http::RequestHead& write, const Policy& policy);
 
-// Nothing if a condition cannot be understood.
+// nullopt if a condition cannot be parsed.
 std::optional<Precondition> read_precondition(const http::RequestHead& head);
-// The fields of a write less its conditions.
+// Removes the conditions from the fields of a write.
 void strip_conditions(http::RequestHead& head);
 
 }  // namespace once::gateway

@@ -11,10 +11,10 @@ namespace once::gateway {
 
 namespace {
 
-// Many writers that claim and release one record by turns can make a store give up on one of them, with nothing done.
+// When many writers claim and release the same record, a store may refuse some of them although nothing was done.
 constexpr int most_refusals = 5;
 constexpr Backoff refused_pauses(std::chrono::milliseconds(50), std::chrono::milliseconds(400));
-// A GET may be sent again: the connection may have been closed while it was idle.
+// A GET is safe to send again: its connection may have been closed while it was idle.
 constexpr int most_reads = 2;
 
 }  // namespace
@@ -54,11 +54,11 @@ Task<std::optional<Problem>> ConditionalWrite::begin() {
   } else {
     lease_.start_unclaimed(op_, work_);
   }
-  // A writer that asks for nothing is still one at a time, or a checked one would not be alone.
+  // A write without conditions takes its turn too, or checked writes would not be serialised against it.
   if (!precondition_.empty()) refused = co_await check();
   if (!refused) refused = co_await hold();
-  // Nothing was sent yet, so a client that leaves takes its request with it: what it wrote would come after what it may
-  // have written since. Most who close their side in a queue have left; the one who has not may ask again.
+  // Nothing was sent yet. If the client left while it waited, drop its request: executed now, it could overwrite a
+  // newer write of the same client. A client that only half-closed its connection can retry.
   if (!refused && owner_.waited() && write_.presence != nullptr && write_.presence->has_left()) {
     refused = refuse(PreconditionResult::busy,
                      resource_busy("The client closed its connection while the write waited for its turn."));
@@ -72,14 +72,14 @@ Task<std::optional<Problem>> ConditionalWrite::begin() {
   co_return refused;
 }
 
-// True in `claimed_` when the resource is ours.
+// Sets `claimed_` if we own the resource.
 Task<std::optional<Problem>> ConditionalWrite::claim() {
   const Policy& policy = write_.policy;
-  // Neither host nor query: names of one resource that differ in them must not let two writers in.
+  // Only the path identifies the resource: host and query must not let two writers in at once.
   const std::array<std::string_view, 2> parts = {"resource", write_.resource};
   op_.verb = Verb::claim;
   op_.id = ids_.make(parts, "");
-  op_.route = "(resource)";  // what operators see of it; no pattern of a route looks so
+  op_.route = "(resource)";  // what operators see; no route pattern looks like this
   op_.terms = {.on_unknown = OnUnknown::retry,
                .takeover_after = Duration::zero(),
                .lease = policy.lease,
@@ -90,13 +90,13 @@ Task<std::optional<Problem>> ConditionalWrite::claim() {
     if (op_.status == OpStatus::failed) {
       std::optional<Problem> refused = go_without_claim();
       if (refused || work_.enter_unclaimed(op_.id, op_.fingerprint) == Executions::Entered::yes) co_return refused;
-      // Another write of this process is at work.
+      // Another write of this process is executing.
       if (asked_.stands == Stands::perhaps) claimant_.take_back_later(op_);
       op_.verdict = Verdict::in_flight;
     } else if (op_.verdict == Verdict::execute) {
       claimed_ = work_.enter(op_) == Executions::Entered::yes;
       if (claimed_) co_return std::nullopt;
-      op_.verdict = Verdict::in_flight;  // another write of this process is at work, and has the claim now
+      op_.verdict = Verdict::in_flight;  // another write of this process is executing and has the claim now
     }
     bool owner_ended = false;
     if (op_.verdict == Verdict::in_flight) {
@@ -119,7 +119,7 @@ Task<void> ConditionalWrite::ask_for_resource() {
   }
 }
 
-// The store did not take the claim. A problem: nor may the write be sent without it.
+// The store did not take the claim. Returns a problem if the write must not be sent without one.
 std::optional<Problem> ConditionalWrite::go_without_claim() {
   const bool full = op_.fault == StoreFault::full;
   ports_.log.error("resource not claimed",
@@ -132,7 +132,7 @@ std::optional<Problem> ConditionalWrite::go_without_claim() {
   return refuse(PreconditionResult::no_store, std::move(answer));
 }
 
-// As the one who writes would see it.
+// Reads the resource as the writer would see it.
 Task<BackendAnswer> ConditionalWrite::read_current() {
   const http::RequestHead get = as_get(write_.head, write_.policy);
   added_.assign("X-Request-Id: ").append(write_.request_id).append("\r\n");
@@ -175,7 +175,7 @@ Task<std::optional<Problem>> ConditionalWrite::check() {
       co_return std::nullopt;
     }
     current.exists = !absent;
-    // One that was cut off is in no state that a client can have seen, so the write is refused.
+    // A truncated response is no state that a client can have seen, so the write is refused.
     if (status == 200 && answer.delivery != Delivery::oversize) current.tag = etag_of(*answer.head, answer.body);
   }
   if (!holds(precondition_, current)) {
@@ -190,7 +190,7 @@ Task<std::optional<Problem>> ConditionalWrite::check() {
   co_return std::nullopt;
 }
 
-// The lease is renewed on the way. If half of it went by all the same, the store is asked before anything is sent.
+// The lease is renewed while we read the resource. If half of it has passed anyway, ask the store before sending.
 Task<std::optional<Problem>> ConditionalWrite::hold() {
   if (!claimed_) co_return std::nullopt;
   const ClaimResult held = co_await claimant_.hold(op_, asked_.held_since);

@@ -23,30 +23,30 @@
 
 namespace once::gateway {
 
-// A request that writes to the resource that its path names. Views live until the write has ended.
+// A request that writes to the resource of its path. Its views live until the write has ended.
 struct WriteRequest {
   const Policy& policy;
   Backend& backend;
   http::RequestHead& head;
   std::string_view request_id;
-  std::string_view resource;  // its path in normal form: other spellings of it must not let two writers in
+  std::string_view resource;  // the normalised path, so that other spellings of it do not let two writers in
   std::optional<OperationId> life = std::nullopt;  // the marker of the resource, if the write ends its life
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
-  Presence* presence = nullptr;  // of its client, while it waits; null: taken to be there
+  Presence* presence = nullptr;  // of its client, while it waits; null: assumed present
 };
 
-// What is known of a write when it is over.
+// What is known about the effect of a write that has ended.
 enum class WriteEnd : std::uint8_t {
-  known,    // its whole response came, or nothing was sent
-  unknown,  // it may still have its effect
+  known,    // its whole response arrived, or nothing was sent
+  unknown,  // it may still take effect
 };
 
 Problem resource_busy(std::string detail);
-// The write was let in, and lost the resource before it could be sent.
+// The write was admitted, but its claim was lost before it could be sent.
 inline constexpr std::string_view resource_lost = "The claim on the resource was lost; nothing was executed.";
 
-// One write. The ports outlive it.
+// One conditional write. The ports outlive it.
 class ConditionalWrite {
  public:
   ConditionalWrite(const ExchangePorts& ports, const OperationIds& ids, const WriteRequest& write)
@@ -58,13 +58,14 @@ class ConditionalWrite {
         lease_(ports.store, ports.home, ports.clock, ports.metrics),
         owner_(owner_wait_ports(ports), write.policy.wait_limit) {}
 
-  // Waits for the writer before, claims the resource, and compares its state with the conditions. A problem: the write
-  // must not be sent, and nothing is held. Otherwise end() follows. Conditions that were checked are taken out of the
-  // head: the backend does not know our tags. One that has tags of its own gets them as they came, and decides.
+  // Waits for earlier writers, claims the resource, and compares its state with the conditions. Returns a problem if
+  // the write must not be sent; then nothing is held. Otherwise call end() later. Conditions that were checked are
+  // removed from the head, because the backend does not know our tags. A backend with tags of its own gets the
+  // conditions unchanged and decides itself.
   Task<std::optional<Problem>> begin();
-  // Asked before the first byte of the write.
+  // Asked immediately before the first byte of the write.
   bool may_send() const { return !claimed_ || lease_.may_send(); }
-  // Unknown: the claim is left to lapse with its lease, so that the next writer reads the resource only then.
+  // If `end` is unknown, the claim lapses with its lease, so the next writer reads the resource only after that.
   Task<void> end(WriteEnd end);
   bool holds_resource() const { return entered_; }
 
@@ -87,12 +88,12 @@ class ConditionalWrite {
   Op op_;
   Executions::Entry work_;
   LeaseKeeper lease_;
-  ClaimResult asked_;  // what is known of the claim
+  ClaimResult asked_;  // the state of the claim
   OwnerWait owner_;
   std::string added_;  // fields for the backend
   bool entered_ = false;
-  bool claimed_ = false;  // not so when the store is down and the route prefers that to nothing
-  bool checked_ = false;  // the conditions hold
+  bool claimed_ = false;  // false if the store is down and the route forwards without it
+  bool checked_ = false;  // the conditions were checked and hold
 };
 
 }  // namespace once::gateway

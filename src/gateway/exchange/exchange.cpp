@@ -65,6 +65,7 @@ Answers Exchange::answers() {
 }
 
 void Exchange::begin(const KeyedRequest& request, Reply& reply) {
+  ONCE_ASSERT(request_ == nullptr);  // one request at a time
   request_ = &request;
   reply_ = &reply;
   attempt_ = Attempt{};
@@ -76,34 +77,35 @@ void Exchange::begin(const KeyedRequest& request, Reply& reply) {
 void Exchange::end() {
   reply_->attempt = attempt_;
   reply_->settled = settled_;
-  op_.tenant = {};  // views of this request
+  op_.tenant = {};  // views into this request
   op_.route = {};
   op_.record.reset();
   op_.outcome.reset();
   op_.chunks.clear();
-  told_.reset();
+  reply_outcome_.reset();
   claimant_.charge_to(nullptr);
   ports_.metrics.in_flight.subtract();
+  request_ = nullptr;
 }
 
 Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
   owner_.begin(request.policy.wait_limit, may_stream() ? Awaited::end_or_stream : Awaited::end);
-  bool decided = false;
+  Step step = Step::again;
   bool known_key = false;
-  while (!decided) {
-    decided = true;
+  while (step == Step::again) {
+    step = Step::answered;
     co_await claim();
     if (op_.status == OpStatus::failed) {
-      decided = co_await go_without_claim();
+      step = co_await go_without_claim();
       continue;
     }
     known_key = op_.verdict != Verdict::execute;
-    // The store does not know what became of it, but this process has it at work.
+    // The store does not know the outcome, but this process is still executing the operation.
     const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
     if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
     switch (op_.verdict) {
-      case Verdict::execute: decided = co_await start(); break;
+      case Verdict::execute: step = co_await start(); break;
       case Verdict::replay:
         if (op_.record->body_kept == BodyKept::in_chunks) {
           co_await reply_in_chunks(Ending::replayed);
@@ -113,18 +115,17 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
         break;
       case Verdict::not_kept: answers().not_kept(); break;
       case Verdict::mismatch: answers().mismatch(); break;
-      case Verdict::in_flight: {
-        const Waited waited = co_await wait_for_owner();
-        decided = waited == Waited::answered;
-        break;
-      }
+      case Verdict::in_flight: step = co_await wait_for_owner(); break;
       case Verdict::too_early:
         answers().too_early(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
         break;
       case Verdict::held: {
         const Attached attached = co_await attach(Ending::unknown);
-        decided = attached != Attached::settled;
-        if (attached != Attached::yes && decided) answer_unattached(attached);
+        if (attached == Attached::settled) {
+          step = Step::again;
+        } else if (attached != Attached::yes) {
+          answer_unattached(attached);
+        }
         break;
       }
       case Verdict::gone: answers().expired(); break;
@@ -134,7 +135,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   end();
 }
 
-// One atomic step at the store.
+// Claims the operation: one atomic step at the store.
 Task<void> Exchange::claim() {
   op_.verb = Verb::claim;
   op_.id = request_->id;
@@ -155,15 +156,15 @@ Task<void> Exchange::claim() {
   if (op_.status == OpStatus::failed) log_refusal();
 }
 
-// The claim failed. True: the request is answered.
-Task<bool> Exchange::go_without_claim() {
+// The claim failed.
+Task<Exchange::Step> Exchange::go_without_claim() {
   const Nonce asked = op_.nonce;
   const bool bypasses = request_->policy.store_down == StoreDown::bypass && op_.fault != StoreFault::full;
   auto entered = Executions::Entered::yes;
   if (bypasses) entered = work_.enter_unclaimed(request_->id, request_->fingerprint);
   if (bypasses && entered == Executions::Entered::yes) {
     co_await bypass(asked);
-    co_return true;
+    co_return Step::answered;
   }
   if (claimed_.stands == Stands::perhaps) claimant_.take_back_later(op_);
   if (!bypasses) {
@@ -172,10 +173,10 @@ Task<bool> Exchange::go_without_claim() {
     } else {
       answers().store_fault(op_.fault);
     }
-    co_return true;
+    co_return Step::answered;
   }
-  const bool answered = co_await answer_at_work(entered);
-  co_return answered;
+  const Step step = co_await answer_at_work(entered);
+  co_return step;
 }
 
 void Exchange::log_refusal() const {
@@ -192,7 +193,7 @@ void Exchange::log_refusal() const {
       {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
 }
 
-// Retries are refused, wait, or execute again: somebody has to know of it before a client asks.
+// Retries are refused, wait or execute again, so operators need to see this before a client asks.
 void Exchange::log_unknown() const {
   ports_.log.warn("outcome unknown", {{"request", request_->request_id},
                                       {"operation", to_hex(prefix_of(op_.id))},
@@ -201,18 +202,18 @@ void Exchange::log_unknown() const {
                                       {"trace", http::trace_id(request_->head)}});
 }
 
-Task<Exchange::Waited> Exchange::wait_for_owner() {
+Task<Exchange::Step> Exchange::wait_for_owner() {
   Attached attached = co_await attach(Ending::attached);
-  if (attached == Attached::yes) co_return Waited::answered;
-  if (attached == Attached::settled && op_.status == OpStatus::done) co_return Waited::owner_ended;
+  if (attached == Attached::yes) co_return Step::answered;
+  if (attached == Attached::settled && op_.status == OpStatus::done) co_return Step::again;
   if (request_->policy.in_flight == InFlight::wait) {
     const WaitEnd end = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
-    if (end == WaitEnd::owner_ended) co_return Waited::owner_ended;
+    if (end == WaitEnd::owner_ended) co_return Step::again;
     if (end == WaitEnd::streams) {
       attached = co_await attach(Ending::attached);
-      if (attached == Attached::yes) co_return Waited::answered;
-      // It has ended meanwhile.
-      if (attached == Attached::no || attached == Attached::settled) co_return Waited::owner_ended;
+      if (attached == Attached::yes) co_return Step::answered;
+      // The stream has ended meanwhile.
+      if (attached == Attached::no || attached == Attached::settled) co_return Step::again;
     }
     op_.status = end == WaitEnd::store_failed ? OpStatus::failed : OpStatus::done;
   }
@@ -221,11 +222,11 @@ Task<Exchange::Waited> Exchange::wait_for_owner() {
   } else {
     answers().in_flight();
   }
-  co_return Waited::answered;
+  co_return Step::answered;
 }
 
-// The store does not answer, and this process has the operation at work. Where gateways share the store, another one
-// may have taken it over, and recorded its outcome.
+// The store does not answer while this process executes the operation. On a shared store another gateway may have taken
+// it over and recorded its outcome.
 void Exchange::answer_at_work_unseen() {
   if (shared_) {
     answers().store_fault_at_work();
@@ -234,26 +235,26 @@ void Exchange::answer_at_work_unseen() {
   }
 }
 
-// The claim is ours. If this process has the operation at work already, the execution at work gets the claim and this
-// request waits for it. True: the request is answered.
-Task<bool> Exchange::start() {
+// The claim is ours. If this process already executes the operation, that execution gets the claim and this request
+// waits for it.
+Task<Exchange::Step> Exchange::start() {
   const Executions::Entered entered = co_await claimant_.enter(op_, work_);
   if (entered == Executions::Entered::yes) {
     co_await execute();
-    co_return true;
+    co_return Step::answered;
   }
-  const bool answered = co_await answer_at_work(entered);
-  co_return answered;
+  const Step step = co_await answer_at_work(entered);
+  co_return step;
 }
 
-// This process has the operation at work. False: that has ended, and it is worth claiming again.
-Task<bool> Exchange::answer_at_work(Executions::Entered entered) {
+// This process already executes the operation.
+Task<Exchange::Step> Exchange::answer_at_work(Executions::Entered entered) {
   if (entered == Executions::Entered::other_request) {
     answers().mismatch();
-    co_return true;
+    co_return Step::answered;
   }
-  const Waited waited = co_await wait_for_owner();
-  co_return waited == Waited::answered;
+  const Step step = co_await wait_for_owner();
+  co_return step;
 }
 
 Task<void> Exchange::leave_work() {
@@ -261,8 +262,10 @@ Task<void> Exchange::leave_work() {
   ports_.waiters.notify(request_->id);
 }
 
-// The claim is ours and durable. From here on it is finished, released only if nothing was sent, or left unknown.
+// The claim is ours and durable. It ends in one of three ways: finished, released if nothing was sent, or left as
+// unknown.
 Task<void> Exchange::execute() {
+  ONCE_ASSERT(op_.status == OpStatus::done && op_.verdict == Verdict::execute && op_.record.has_value());
   const Record& record = *op_.record;
   attempt_ = record.attempt;
   if (attempt_ > Attempt{1}) {
@@ -275,9 +278,10 @@ Task<void> Exchange::execute() {
   const Duration sent_at = ports_.clock.running();
   BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
-  if (tells_before_end(answer)) {
+  if (replies_before_end(answer)) {
     co_await record_stream(answer, sent_at);
-    answer.source.reset();  // cut off, unless it has ended: another request may execute it from now on
+    // closes the connection unless the response is complete: another request may execute from now on
+    answer.source.reset();
   } else {
     co_await lease_.stop();
     co_await settle_answer(answer);
@@ -302,16 +306,16 @@ BackendRequest Exchange::to_backend(const SendPermit* permit) const {
           .keeper = request_->keeper};
 }
 
-// The claim was taken back, or is somebody else's.
+// The claim was released, or is no longer ours.
 void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
   if (is_answered(answer.delivery)) {
     reply_with(answer, Ending::executed);
   } else if (answer.refused) {
     answers().refused(*std::move(answer.refused));
   } else if (undone == OpStatus::lost) {
-    answers().in_flight();  // nothing was sent, and somebody else has it
+    answers().in_flight();  // nothing was sent, and another owner has the claim
   } else if (undone == OpStatus::failed && shared_ && !lease_.may_send()) {
-    answers().store_fault(StoreFault::unavailable);  // nothing was sent, because the lease was not renewed in time
+    answers().store_fault(StoreFault::unavailable);  // nothing was sent: the lease was not renewed in time
   } else {
     answer_unsent(answer.delivery, Ending::rejected);
   }
@@ -325,28 +329,28 @@ void Exchange::note_fault(const BackendAnswer& answer) {
                                          {"reason", name_of(*answer.fault)}});
 }
 
-// What happened at the backend becomes a record, and only then a reply.
+// Records what happened at the backend, then replies.
 Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   const bool answered = is_answered(answer.delivery);
   const RecordPolicy& policy = request_->policy.record;
   OutcomeBytes outcome;
   int status = 0;
-  said_ = {};
+  backend_policy_ = {};
   if (answered) {
     status = answer.head->status;
     split_response_fields(*answer.head);
     outcome = encode_answer(answer);
-    told_ = counted(outcome);
+    reply_outcome_ = counted(outcome);
   }
-  const Settlement settlement = settle(weighed(answer, policy), status, said_, policy);
-  // The outcome has all of it: no second copy is held while it is recorded and read.
+  const Settlement settlement = settle(weighed(answer, policy), status, backend_policy_, policy);
+  // The outcome holds the whole response: free the source, so that no second copy is held while it is recorded.
   if (answer.delivery != Delivery::oversize) answer.source.reset();
   switch (settlement.kind) {
     case Settlement::Kind::release: {
       const OpStatus undone = co_await release();
       if (undone == OpStatus::lost) {
-        const bool committed = co_await reply_as_committed();
-        if (committed) co_return;
+        const Committed committed = co_await reply_as_committed();
+        if (committed == Committed::yes) co_return;
       }
       answer_released(answer, undone);
       co_return;
@@ -358,8 +362,8 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
       const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
       if (recorded == OpStatus::lost) {
-        const bool committed = co_await reply_as_committed();
-        if (committed) co_return;
+        const Committed committed = co_await reply_as_committed();
+        if (committed == Committed::yes) co_return;
       }
       if (recorded == OpStatus::done && another_outcome_stands(op_)) {
         ports_.metrics.committed_by_backend.add();
@@ -376,8 +380,8 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     case Settlement::Kind::unknown: {
       const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
       if (recorded == OpStatus::lost) {
-        const bool committed = co_await reply_as_committed();
-        if (committed) co_return;
+        const Committed committed = co_await reply_as_committed();
+        if (committed == Committed::yes) co_return;
       }
       if (answered) {
         reply_with(answer, Ending::unknown);
@@ -397,16 +401,19 @@ void Exchange::answer_unsent(Delivery delivery, Ending ending) {
   }
 }
 
-// Keeps trying while the claim can be ours: the outcome is known, and forgetting it is the worst that could happen.
+// Retries while the claim can still be ours: the outcome is known, and losing it would be the worst failure.
 Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome) {
+  ONCE_ASSERT(state == State::succeeded || state == State::failed || state == State::unknown);
+  ONCE_ASSERT((state == State::succeeded) == (outcome != nullptr));
+  ONCE_ASSERT(state == State::succeeded || kept == BodyKept::yes);
   op_.verb = Verb::finish;
   op_.final_state = state;
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
   co_await end_claim();
   if (op_.status == OpStatus::lost && kept != BodyKept::in_chunks) {
-    const bool anew = co_await claimant_.claim_anew(op_, work_);
-    if (anew) co_await end_claim();
+    const NewerClaim newer = co_await claimant_.claim_anew(op_, work_);
+    if (newer == NewerClaim::taken) co_await end_claim();
   }
   if (op_.status == OpStatus::done) {
     count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
@@ -418,16 +425,16 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
                                               {"operation", to_hex(prefix_of(op_.id))},
                                               {"error", op_.error},
                                               {"trace", http::trace_id(request_->head)}});
-    // When a lease has ended the record tells the truth by itself.
-    if (!shared_) end_later(told_);
+    // Once the lease has ended, the record is unknown by itself.
+    if (!shared_) end_later(reply_outcome_);
   }
   co_return op_.status;
 }
 
-// The terms stay those of the claim.
+// The ttl depends on the final state. The other terms stay those of the claim.
 Task<void> Exchange::end_claim() {
   const Duration claimed = std::exchange(op_.terms.ttl, ttl_of(op_.final_state));
-  // A newer claim has no chunks.
+  // Chunks belong to one claim: a newer claim of this execution has none.
   const Executions::Entry* const work = op_.body_kept == BodyKept::in_chunks ? nullptr : &work_;
   co_await claimant_.end(op_, request_->policy.lease, work);
   op_.terms.ttl = claimed;
@@ -439,25 +446,33 @@ void Exchange::end_later(OutcomeBytes kept_alive) {
   claimant_.end_later(std::move(end), Stands::yes, std::move(kept_alive));
 }
 
-// How long a record that ends in this state is kept.
+// How long to keep a record that ends in this state.
 Duration Exchange::ttl_of(State state) const {
   const Policy& policy = request_->policy;
   Duration ttl = state == State::unknown ? terms_of(policy).ttl : policy.ttl;
-  if (state == State::succeeded && said_.ttl) ttl = *said_.ttl;
+  if (state == State::succeeded && backend_policy_.ttl) ttl = *backend_policy_.ttl;
   if (!request_->life) return ttl;
   const Duration since = ports_.clock.now() - claimed_.asked;
   return std::min(ttl, longest_ttl_of_life(policy, since));
 }
 
-Task<bool> Exchange::reply_as_committed() {
-  const bool committed = co_await claimant_.find_committed(op_);
-  count(committed ? ClaimEnd::succeeded : ClaimEnd::lost);
-  (committed ? ports_.metrics.committed_by_backend : ports_.metrics.claims_lost).add();
-  if (committed) co_await reply_as_recorded(Ending::executed);
+Task<Committed> Exchange::reply_as_committed() {
+  const Committed committed = co_await claimant_.find_committed(op_);
+  switch (committed) {
+    case Committed::yes:
+      count(ClaimEnd::succeeded);
+      ports_.metrics.committed_by_backend.add();
+      co_await reply_as_recorded(Ending::executed);
+      break;
+    case Committed::no:
+      count(ClaimEnd::lost);
+      ports_.metrics.claims_lost.add();
+      break;
+  }
   co_return committed;
 }
 
-// As if never claimed. A release that does not get through is tried on without keeping the client waiting for it.
+// Undoes the claim. A release that fails is retried in the background while the client gets its reply.
 Task<OpStatus> Exchange::release() {
   op_.verb = Verb::release;
   co_await claimant_.end_soon(op_, &work_);
@@ -465,9 +480,9 @@ Task<OpStatus> Exchange::release() {
   co_return op_.status;
 }
 
-// The store is down and the route prefers an unprotected request to none. If the store is back before the answer is
-// here, and another request was given the claim, the answer is recorded under that. The claim that was `asked` for may
-// have been made all the same, and is ended in the background.
+// The store is down and the route prefers an unprotected request to none. If another request was given the claim by the
+// time the answer is here, the answer is recorded under that claim. The claim `asked` for may have been made although
+// the store did not confirm it, so it is ended in the background.
 Task<void> Exchange::bypass(Nonce asked) {
   for_backend_.clear();
   for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
@@ -484,10 +499,10 @@ Task<void> Exchange::bypass(Nonce asked) {
     if (uncertain) claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
   } else {
     if (is_answered(answer.delivery)) {
-      said_ = {};
+      backend_policy_ = {};
       split_response_fields(*answer.head);
       OutcomeBytes outcome = encode_answer(answer);
-      told_ = counted(outcome);
+      reply_outcome_ = counted(outcome);
       if (uncertain) end_bypassed(answer, std::move(outcome), asked);
     } else if (uncertain) {
       claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
@@ -497,11 +512,11 @@ Task<void> Exchange::bypass(Nonce asked) {
   co_await leave_work();
 }
 
-// The claim was not known to be ours, but nobody else can have worked under it: what this client is told is its
+// We did not know that we have the claim, but only this request can have executed under it: its response is the
 // outcome.
 void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
   const RecordPolicy& policy = request_->policy.record;
-  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, said_, policy);
+  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, backend_policy_, policy);
   Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
   end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
                     : settlement.kind == Settlement::Kind::fail  ? State::failed
@@ -511,7 +526,7 @@ void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, c
     end.outcome = std::move(outcome);
   }
   end.terms.ttl = ttl_of(end.final_state);
-  claimant_.end_later(std::move(end), Stands::perhaps, told_);
+  claimant_.end_later(std::move(end), Stands::perhaps, reply_outcome_);
 }
 
 void Exchange::reply_bypassed(BackendAnswer& answer) {

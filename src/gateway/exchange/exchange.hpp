@@ -1,8 +1,8 @@
-// The life of a keyed request: claim, forward, record, reply. Every decision in it is a value from core/; this is the
-// order in which things happen, and the order is the promise: the claim is durable before the first byte goes to the
-// backend, and the outcome is durable before the first byte goes to the client.
+// The life of a keyed request: claim, forward, record, reply. Every decision is a value from core/. This file has the
+// order of the steps, and that order is the promise: the claim is durable before the first byte goes to the backend,
+// and the outcome is durable before the first byte goes to the client.
 //
-// It ends by filling in a Reply and knows nothing of the client's connection: a client that goes away changes nothing.
+// It fills in a Reply and does not see the client's connection: a disconnect changes nothing.
 #pragma once
 
 #include <optional>
@@ -24,17 +24,17 @@
 
 namespace once::gateway {
 
-// Writes a reply that begins before its exchange has ended: a response that is recorded as it streams.
+// Starts writing a reply before its exchange has ended, for a response that is recorded as it streams.
 class ReplyStart {
  public:
-  // The reply is filled in, and its source gives the body. Returns at once.
+  // The reply is filled in; its source provides the body. Returns at once.
   virtual void begin_reply() = 0;
 
  protected:
   ~ReplyStart() = default;
 };
 
-// A request with a valid key, whole. Views live until the exchange ends.
+// A complete request with a valid key. Its views live until the exchange ends.
 struct KeyedRequest {
   const Policy& policy;
   Backend& backend;
@@ -44,20 +44,23 @@ struct KeyedRequest {
   OperationId id;
   Fingerprint fingerprint;
   std::string_view request_id;
-  std::string_view tenant = {};  // for operators: see Op
+  std::string_view tenant = {};  // shown to operators, see Op
   std::string_view route = {};
   TenantTag holder = {};      // see Op
-  KeyQuota* quota = nullptr;  // who pays for what the store keeps of it; null: nobody
+  KeyQuota* quota = nullptr;  // the quota that stored bytes are charged to; null: none
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it goes to the backend
   const Origin* origin = nullptr;
-  Presence* presence = nullptr;                    // of its client, while it waits; null: taken to be there
-  std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
+  Presence* presence = nullptr;                    // of its client, while it waits; null: assumed present
+  std::optional<OperationId> life = std::nullopt;  // the marker of the resource whose life the key belongs to
   UpstreamUse* use = nullptr;
-  ReplyStart* streams = nullptr;     // null: its response is held back until it is whole
+  ReplyStart* streams = nullptr;     // null: the response is held back until it is whole
   BodySource* large_body = nullptr;  // instead of `body`, unless it is null
-  BodyKeeper* keeper = nullptr;      // of the body, which may be sent for longer than the exchange takes
+  BodyKeeper* keeper = nullptr;      // of the body, whose upload may outlast the exchange
 };
+
+// What the head of a request shows about the recorded one, before its body is read.
+enum class HeadMatch : std::uint8_t { possible, mismatch };
 
 class Exchange {
  public:
@@ -65,44 +68,47 @@ class Exchange {
 
   const ExchangePorts& ports() const { return ports_; }
 
-  // One at a time; an Exchange is reused so that its scratch space is.
+  // Executes the request or replays its outcome. One call at a time; an Exchange is reused to keep its buffers.
   Task<void> run(const KeyedRequest& request, Reply& reply);
-  // What is recorded for the request's id, without claiming or executing anything.
+  // Replies with the recorded outcome of the request's id. Claims and executes nothing.
   Task<void> look_up(const KeyedRequest& request, Reply& reply);
-  // Ends a response that is streaming, where it is.
+  // Stops the streaming response of the request's id; what is recorded stays.
   Task<void> stop(const KeyedRequest& request, Reply& reply);
-  // Whether it is certainly another request than the one whose response is recorded, by what its head says of the body
-  // that is still to come. Fills in the reply only then.
-  Task<bool> mismatches_unread(const KeyedRequest& request, Reply& reply);
-  // Gives that space back.
+  // Compares the head of a request, before its body is read, with the recorded one. Fills in the reply for a mismatch
+  // only.
+  Task<HeadMatch> compare_unread(const KeyedRequest& request, Reply& reply);
+  // Frees the buffers.
   void release_memory();
 
  private:
   void begin(const KeyedRequest& request, Reply& reply);
   void end();
   Task<void> read_record();
-  Task<bool> reply_looked_up();
-  Task<bool> stop_found();
-  Task<bool> finish_stopped(OutcomeBytes outcome);
+  enum class Step : std::uint8_t {
+    answered,  // the reply is filled in
+    again,     // the record has changed since it was read: claim or read it again
+  };
+  Task<Step> reply_looked_up();
+  Task<Step> stop_found();
+  Task<Step> finish_stopped(OutcomeBytes outcome);
   void reply_stopped(bool stopped);
   Task<void> claim();
-  Task<bool> start();
-  Task<bool> go_without_claim();
-  Task<bool> answer_at_work(Executions::Entered entered);
-  // The reply is filled in, or it is worth claiming again.
-  enum class Waited : std::uint8_t { answered, owner_ended };
-  Task<Waited> wait_for_owner();
+  Task<Step> start();
+  Task<Step> go_without_claim();
+  Task<Step> answer_at_work(Executions::Entered entered);
+  Task<Step> wait_for_owner();
   void answer_at_work_unseen();
   Task<void> execute();
-  // A response that cannot be read is counted and logged: its client only learns that the outcome is not known.
+  // Counts and logs a response that cannot be parsed, because the client only sees that the outcome is unknown.
   void note_fault(const BackendAnswer& answer);
   Task<void> settle_answer(BackendAnswer& answer);
   bool may_stream() const { return ports_.streams != nullptr && request_->streams != nullptr; }
-  // Whether the answer is told while its claim stays open: it is recorded as it streams, or when it came whole.
-  bool tells_before_end(const BackendAnswer& answer) const;
+  // Whether the reply starts before the claim ends: the response is recorded as it streams, or is too large to record
+  // and is relayed.
+  bool replies_before_end(const BackendAnswer& answer) const;
   Task<void> record_stream(BackendAnswer& answer, Duration sent_at);
   struct Streamed;
-  void tell_stream(const Streamed& streamed, Duration sent_at);
+  void start_stream_reply(const Streamed& streamed, Duration sent_at);
   Task<void> answer_unbegun(const Streamed& streamed);
   Task<void> settle_stream(StreamEnd end, const Streamed& streamed);
   Task<void> settle_whole_stream(StreamEnd end, const Streamed& streamed);
@@ -115,11 +121,11 @@ class Exchange {
   StreamReaderPorts reader_ports(std::string_view content_type) const;
   void reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending);
   enum class Attached : std::uint8_t {
-    yes,         // the reply gives the stream of the operation
-    no,          // it has none, or none any more
-    too_late,    // it has one whose beginning is gone
-    settled,     // its outcome is recorded by now
-    unreadable,  // the store did not say
+    yes,         // the reply reads the stream of the operation
+    no,          // the operation has no stream, or no longer
+    too_late,    // its stream no longer has its beginning
+    settled,     // the operation has ended with a recorded outcome
+    unreadable,  // the store did not answer
   };
   Task<Attached> attach(Ending ending);
   Ending ending_of(const Op& read, Ending seen) const;
@@ -128,13 +134,13 @@ class Exchange {
   Task<std::uint64_t> find_resume(const StoredResponse& head, const Nonce& nonce);
   bool may_read(const Fingerprint& of) const;
   std::uint64_t resumed_at(const StoredResponse& head, std::string_view body) const;
-  void tell_offset(std::uint64_t offset);
+  void add_offset_field(std::uint64_t offset);
   void answer_released(BackendAnswer& answer, OpStatus undone);
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
   Task<void> end_claim();
   void end_later(OutcomeBytes kept_alive);
   Task<OpStatus> release();
-  Task<bool> reply_as_committed();
+  Task<Committed> reply_as_committed();
   Task<void> bypass(Nonce asked);
   void end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked);
   void reply_bypassed(BackendAnswer& answer);
@@ -153,12 +159,12 @@ class Exchange {
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
   OutcomeBytes counted(const OutcomeBytes& outcome);
   void reply_with(BackendAnswer& answer, Ending ending);
-  OutcomeBytes recorded_to_tell(Ending ending);
+  OutcomeBytes recorded_for_reply(Ending ending);
   void reply_recorded(Ending ending);
   Task<void> reply_in_chunks(Ending ending);
   enum class Part : std::uint8_t { all_that_was_sent, less, unreadable };
   Task<Part> stopped_part(const Nonce& nonce);
-  // As its body is kept.
+  // Replies with the recorded outcome: from the record, or from its chunks.
   Task<void> reply_as_recorded(Ending ending);
   void cannot_read_record();
   void answer_unsent(Delivery delivery, Ending ending);
@@ -172,16 +178,16 @@ class Exchange {
   Op op_;
   Executions::Entry work_;
   LeaseKeeper lease_;
-  ClaimResult claimed_;  // what is known of the claim at hand
+  ClaimResult claimed_;  // the state of the current claim
   Attempt attempt_{};
   std::optional<ClaimEnd> settled_;
   OwnerWait owner_;
-  std::string label_;            // of the claim: route and request, for people
-  std::string for_backend_;      // fields that Once adds to the request
-  std::string stored_fields_;    // of the response, part of the outcome
-  std::string unstored_fields_;  // of the response, for this client alone
-  BackendPolicy said_;           // by the backend, of its response
-  OutcomeBytes told_;            // the response as its client gets it; what is recorded may be dropped by then
+  std::string label_;             // route and request of the claim, for operators
+  std::string for_backend_;       // fields that Once adds to the request
+  std::string stored_fields_;     // response fields that are part of the outcome
+  std::string unstored_fields_;   // response fields for this client only
+  BackendPolicy backend_policy_;  // by the backend, of its response
+  OutcomeBytes reply_outcome_;    // the response as its client gets it; what is recorded may be dropped by then
 };
 
 }  // namespace once::gateway

@@ -9,7 +9,7 @@ namespace once::gateway {
 
 namespace {
 
-// More would fill the memory, and the store would be met by all of them when it comes back.
+// The most ops that are retried in the background. It bounds their memory, and the load on a store that comes back.
 constexpr std::uint64_t most_unsettled = 10'000;
 
 Task<void> try_on(ExchangePorts ports, Op end, Stands claim, [[maybe_unused]] std::shared_ptr<const void> kept_alive) {
@@ -46,7 +46,8 @@ void ExchangeClaimant::store_answered(const Op& op) {
   if (quota_ != nullptr) quota_->answered(op);
 }
 
-// A claim that is ours is always ended: there are only as many as there were requests when the store went away.
+// A claim that is certainly ours is always ended: there are at most as many as requests in progress when the store went
+// down.
 void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
   if (claim == Stands::perhaps && ports_.metrics.unsettled.value() >= most_unsettled) return;
   if (claim == Stands::yes && quota_ != nullptr) quota_->ends_later(end);
@@ -59,7 +60,7 @@ Task<WaitEnd> owner_ends(OwnerWait& owner, const ExchangePorts& ports, Operation
   const WaitEnd end = co_await owner.wait(id, presence, seen);
   ports.metrics.waiting.subtract();
   if (end == WaitEnd::limit && seen.status != OpStatus::done) co_return WaitEnd::store_failed;
-  // Claiming again tells the caller why, unless the operation is at work in this process.
+  // Claiming again returns the store's error to the client, unless this process executes the operation.
   const bool tells_why = end == WaitEnd::store_failed && !ports.executions.has(id);
   co_return tells_why ? WaitEnd::owner_ended : end;
 }

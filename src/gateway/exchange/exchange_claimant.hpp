@@ -1,5 +1,5 @@
-// The claim protocol (store/claimant.hpp) as the gateway uses it: failures are counted, and what a request could not
-// tell the store before it was answered is tried on in the background. A drain waits for that.
+// The claim protocol (store/claimant.hpp) as the gateway uses it: counts failures, and retries in the background what
+// the store did not accept before the client was answered. A drain waits for those retries.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ namespace once::gateway {
 
 class ExchangeClaimant final : private ClaimantHost, public Claimant {
  public:
-  // The ports outlive this; what they refer to outlives everything that is tried on.
+  // The ports outlive this; what they refer to also outlives every background retry.
   explicit ExchangeClaimant(const ExchangePorts& ports)
       : Claimant({.store = ports.store, .home = ports.home, .clock = ports.clock, .random = ports.random}, *this),
         ports_(ports) {}
   ExchangeClaimant(const ExchangeClaimant&) = delete;
   ExchangeClaimant& operator=(const ExchangeClaimant&) = delete;
 
-  // Who pays for what the store keeps, from now on. Null: nobody.
+  // Sets the quota that stored bytes are charged to from now on. Null: none.
   void charge_to(KeyQuota* quota) { quota_ = quota; }
 
  private:
@@ -34,11 +34,11 @@ class ExchangeClaimant final : private ClaimantHost, public Claimant {
   KeyQuota* quota_ = nullptr;
 };
 
-// How a request of the gateway waits.
+// The ports for waiting on another owner's claim.
 inline OwnerWaitPorts owner_wait_ports(const ExchangePorts& ports) {
   return {.store = ports.store, .waiters = ports.waiters, .home = ports.home, .clock = ports.clock};
 }
-// owner_ended: it is worth claiming again. Counted as waiting meanwhile.
+// Waits for the owner, counted as waiting meanwhile. owner_ended: claim again.
 Task<WaitEnd> owner_ends(OwnerWait& owner, const ExchangePorts& ports, OperationId id, Presence* presence);
 
 }  // namespace once::gateway

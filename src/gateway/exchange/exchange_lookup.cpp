@@ -1,4 +1,4 @@
-// What is recorded for a key, for a client that lost its response and does not want to send the request again.
+// Lookup: the recorded outcome of a key, for a client that lost the response and does not want to resend the request.
 #include "core/large_fingerprint.hpp"
 #include "core/outcome.hpp"
 #include "gateway/exchange/exchange.hpp"
@@ -8,9 +8,9 @@ namespace once::gateway {
 
 Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
-  bool decided = false;
-  while (!decided) {
-    decided = true;
+  Step step = Step::again;
+  while (step == Step::again) {
+    step = Step::answered;
     co_await read_record();
     if (op_.status == OpStatus::failed) {
       log_refusal();
@@ -19,10 +19,10 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
       answers().not_found(
           "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
     } else {
-      decided = co_await reply_looked_up();
+      step = co_await reply_looked_up();
     }
   }
-  reply.known_key = true;  // it is charged to nobody
+  reply.known_key = true;  // a lookup is charged to no quota
   end();
 }
 
@@ -34,7 +34,7 @@ Task<void> Exchange::read_record() {
   co_await claimant_.ask(op_);
 }
 
-Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply) {
+Task<HeadMatch> Exchange::compare_unread(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
   co_await read_record();
   const bool known = op_.status != OpStatus::failed && op_.record && op_.record->state == State::succeeded;
@@ -44,11 +44,10 @@ Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply
   if (differs) answers().mismatch();
   reply.known_key = differs;
   end();
-  co_return differs;
+  co_return differs ? HeadMatch::mismatch : HeadMatch::possible;
 }
 
-// False: the outcome was recorded since.
-Task<bool> Exchange::reply_looked_up() {
+Task<Exchange::Step> Exchange::reply_looked_up() {
   switch (op_.record->state) {
     case State::succeeded:
       if (op_.record->body_kept != BodyKept::no && op_.record->outcome) {
@@ -66,7 +65,7 @@ Task<bool> Exchange::reply_looked_up() {
       const bool works = owner_works(op_) || ports_.executions.has(op_.id);
       const Attached attached = co_await attach(works ? Ending::attached : Ending::unknown);
       if (attached == Attached::yes) break;
-      if (attached == Attached::settled) co_return false;
+      if (attached == Attached::settled) co_return Step::again;
       if (works) {
         answers().in_flight();
       } else {
@@ -75,7 +74,7 @@ Task<bool> Exchange::reply_looked_up() {
       break;
     }
   }
-  co_return true;
+  co_return Step::answered;
 }
 
 }  // namespace once::gateway

@@ -1,4 +1,4 @@
-// Everything an exchange touches outside itself.
+// The dependencies of an exchange.
 #pragma once
 
 #include <string_view>
@@ -27,9 +27,9 @@ struct ExchangePorts {
   Metrics& metrics;
   const Log& log;
   std::string_view errors_base;
-  ResponseMemory* memory = nullptr;  // null: there is always enough
+  ResponseMemory* memory = nullptr;  // null: unlimited
   LiveStreams* streams = nullptr;    // null: no response is recorded as it streams
-  Offload* offload = nullptr;        // for what takes long; null: home does it
+  Offload* offload = nullptr;        // for long computations; null: they run on the loop
 };
 
 }  // namespace once::gateway

@@ -1,4 +1,4 @@
-// What a client is told of an outcome, executed just now or recorded before.
+// Builds the client's reply from an outcome, either just executed or recorded before.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -17,7 +17,7 @@ namespace once::gateway {
 
 namespace {
 
-// Every reply says when it was made: a recorded one, and one whose backend did not say so.
+// Every reply has a Date, including replays and responses whose backend sent none.
 void append_date(std::string& fields, Time now) {
   fields.append("Date: ");
   append_http_date(fields, now);
@@ -26,7 +26,7 @@ void append_date(std::string& fields, Time now) {
 
 }  // namespace
 
-// Into what every retry will get and what only this client gets.
+// Splits the fields into those that are recorded and those that only this client gets.
 void Exchange::split_response_fields(const http::ResponseHead& head) {
   stored_fields_.clear();
   unstored_fields_.clear();
@@ -37,7 +37,7 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
       continue;
     }
     if (same_name(field.name, "Idempotency-Policy")) {
-      said_.add(field.value);
+      backend_policy_.add(field.value);
       continue;
     }
     const bool for_nobody = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||
@@ -67,13 +67,14 @@ OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
   return bytes;
 }
 
-// As it is told, not as the store gets it: a store that keeps it would be counted as a client that never reads it.
+// Counts the memory of the reply, not of the outcome that the store gets: a store that keeps it would look like a
+// client that never reads.
 OutcomeBytes Exchange::counted(const OutcomeBytes& outcome) {
   return ports_.memory != nullptr ? ports_.memory->executed(op_.id, op_.nonce, outcome) : outcome;
 }
 
 void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
-  auto response = decode(*told_);
+  auto response = decode(*reply_outcome_);
   ONCE_ASSERT(response.has_value());
   if (answer.delivery == Delivery::oversize) {
     if (answer.head->framing.kind == http::Framing::Kind::length) {
@@ -83,8 +84,8 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
     reply_->source = std::move(answer.source);
     reply_->stream_idle = request_->policy.timeouts.stream_idle;
   }
-  reply_->outcome = std::move(told_);
-  // The record is there when an outcome was recorded, and says until when.
+  reply_->outcome = std::move(reply_outcome_);
+  // If an outcome was recorded, the record says when it expires.
   const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
   write_response(*reply_, *response,
                  {.ending = ending,
@@ -95,8 +96,8 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
                   .wording = request_->policy.wording});
 }
 
-// What another request tells already takes no more memory. Null: there is none for it.
-OutcomeBytes Exchange::recorded_to_tell(Ending ending) {
+// The recorded outcome for the reply. One that another reply already holds takes no more memory. Null: no memory.
+OutcomeBytes Exchange::recorded_for_reply(Ending ending) {
   const Record& record = *op_.record;
   if (ports_.memory == nullptr) return record.outcome;
   if (ending != Ending::replayed) return ports_.memory->executed(op_.id, record.nonce, record.outcome);
@@ -118,12 +119,12 @@ Task<void> Exchange::reply_as_recorded(Ending ending) {
 
 void Exchange::reply_recorded(Ending ending) {
   const Record& record = *op_.record;
-  if (record.outcome) told_ = recorded_to_tell(ending);
-  if (record.outcome && !told_) {
+  if (record.outcome) reply_outcome_ = recorded_for_reply(ending);
+  if (record.outcome && !reply_outcome_) {
     answers().no_memory();
     return;
   }
-  const auto response = told_ ? decode(*told_) : std::nullopt;
+  const auto response = reply_outcome_ ? decode(*reply_outcome_) : std::nullopt;
   if (!response) {
     cannot_read_record();
     return;
@@ -133,15 +134,15 @@ void Exchange::reply_recorded(Ending ending) {
     return;
   }
   attempt_ = record.attempt;
-  reply_->outcome = std::move(told_);
+  reply_->outcome = std::move(reply_outcome_);
   unstored_fields_.clear();
   append_date(unstored_fields_, ports_.clock.now());
-  StoredResponse told = *response;
-  if (const std::uint64_t offset = resumed_at(told, told.body); offset > 0) {
-    told.body = told.body.substr(static_cast<std::size_t>(offset));
-    tell_offset(offset);
+  StoredResponse sent = *response;
+  if (const std::uint64_t offset = resumed_at(sent, sent.body); offset > 0) {
+    sent.body = sent.body.substr(static_cast<std::size_t>(offset));
+    add_offset_field(offset);
   }
-  write_response(*reply_, told,
+  write_response(*reply_, sent,
                  {.ending = ending,
                   .request_id = request_->request_id,
                   .extra = unstored_fields_,
@@ -151,8 +152,8 @@ void Exchange::reply_recorded(Ending ending) {
                   .wording = request_->policy.wording});
 }
 
-// Of a response that was stopped, readers may have been sent more than is recorded. Then the last chunk is empty. How
-// many there are is recorded nowhere.
+// Readers of a stopped response may have been sent more than is recorded; then its last chunk is empty. The number of
+// chunks is not recorded, so read up to the last one.
 Task<Exchange::Part> Exchange::stopped_part(const Nonce& nonce) {
   Op read{.verb = Verb::read, .id = op_.id};
   read.chunk_bytes = 1;
@@ -174,8 +175,8 @@ Task<Exchange::Part> Exchange::stopped_part(const Nonce& nonce) {
   co_return less ? Part::less : Part::all_that_was_sent;
 }
 
-// The body is read from the store as the client takes it. Its first part is read before the client is told anything, so
-// that a body that is gone is answered, not cut off.
+// The body is read from the store as the client takes it. The first part is read before the reply begins, so that a
+// missing body becomes an error reply and not a truncated one.
 Task<void> Exchange::reply_in_chunks(Ending ending) {
   const Record record = *op_.record;
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
@@ -183,7 +184,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
     cannot_read_record();
     co_return;
   }
-  if (ports_.streams == nullptr) {  // nobody here takes a body part by part
+  if (ports_.streams == nullptr) {  // this process cannot stream from chunks
     answers().not_kept();
     co_return;
   }
@@ -224,7 +225,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   append_date(unstored_fields_, ports_.clock.now());
   std::uint64_t offset = co_await find_resume(*response, record.nonce);
   offset = std::min(offset, length.value_or(offset));
-  if (offset > 0) tell_offset(offset);
+  if (offset > 0) add_offset_field(offset);
   const StreamToRead body{.id = op_.id, .head = record.outcome, .nonce = record.nonce, .skip = offset};
   reply_->source = read_recorded(reader_ports({}), body, std::move(begun));
   reply_->reads_store = true;

@@ -1,5 +1,5 @@
-// A caller stops a stream that it has begun. Any gateway can do that: it finishes the record in the name of the owner,
-// with the chunks that are there. From then on the owner's appends are lost, so it ends its request to the backend.
+// The caller stops its own stream. Any gateway can do it: finish the record in the owner's name, with the chunks that
+// are recorded. The owner's next append is then refused as lost, so it cancels its request to the backend.
 #include <utility>
 
 #include "core/outcome.hpp"
@@ -11,42 +11,41 @@ namespace once::gateway {
 
 namespace {
 
-// A stream may end, or be taken over, between a look at it and its stop.
+// The stream may end or be taken over between reading its record and stopping it, so try again.
 constexpr int most_looks = 3;
 
 }  // namespace
 
 Task<void> Exchange::stop(const KeyedRequest& request, Reply& reply) {
   begin(request, reply);
-  bool decided = false;
-  for (int look = 0; look < most_looks && !decided; ++look) {
+  Step step = Step::again;
+  for (int look = 0; look < most_looks && step == Step::again; ++look) {
     co_await read_record();
     if (op_.status == OpStatus::failed) {
       log_refusal();
       answers().store_fault(op_.fault);
-      decided = true;
+      step = Step::answered;
     } else if (!op_.record) {
       answers().not_found(
           "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
-      decided = true;
+      step = Step::answered;
     } else {
-      decided = co_await stop_found();
+      step = co_await stop_found();
     }
   }
-  if (!decided) answers().in_flight();
+  if (step == Step::again) answers().in_flight();
   reply.known_key = true;
   end();
 }
 
-// False: it has changed meanwhile.
-Task<bool> Exchange::stop_found() {
+Task<Exchange::Step> Exchange::stop_found() {
   switch (op_.record->state) {
-    case State::succeeded: reply_stopped(is_stopped(*op_.record)); co_return true;
+    case State::succeeded: reply_stopped(is_stopped(*op_.record)); co_return Step::answered;
     case State::failed:
       answers().not_found("The last attempt of this operation failed. There is nothing to stop.");
-      co_return true;
-    case State::tombstone: answers().expired(); co_return true;
-    case State::unknown: answers().held(); co_return true;
+      co_return Step::answered;
+    case State::tombstone: answers().expired(); co_return Step::answered;
+    case State::unknown: answers().held(); co_return Step::answered;
     case State::started: break;
   }
   const bool works = owner_works(op_) || ports_.executions.has(op_.id);
@@ -57,36 +56,36 @@ Task<bool> Exchange::stop_found() {
     } else {
       answers().held();
     }
-    co_return true;
+    co_return Step::answered;
   }
   const OutcomeBytes outcome = stopped_outcome(*head);
-  const bool stopped = co_await finish_stopped(outcome);
-  co_return stopped;
+  const Step step = co_await finish_stopped(outcome);
+  co_return step;
 }
 
-Task<bool> Exchange::finish_stopped(OutcomeBytes outcome) {
+Task<Exchange::Step> Exchange::finish_stopped(OutcomeBytes outcome) {
   op_.nonce = op_.record->nonce;
   op_.terms = terms_of(request_->policy);
   op_.terms.ttl = request_->policy.ttl;
   prepare_stop(op_, std::move(outcome));
-  // Its readers have seen more than is recorded, so what is recorded must not be replayed as the answer.
+  // Readers were sent more than is recorded, so the record must not be replayed as the response.
   const std::shared_ptr<LiveStream> live = ports_.streams != nullptr ? ports_.streams->find(op_.id) : nullptr;
   if (live && !live->head()) op_.body_kept = BodyKept::no;
   co_await claimant_.ask(op_);
-  if (op_.status == OpStatus::lost) co_return false;
+  if (op_.status == OpStatus::lost) co_return Step::again;
   if (op_.status == OpStatus::failed) {
     log_refusal();
     answers().store_fault(op_.fault);
-    co_return true;
+    co_return Step::answered;
   }
   if (another_outcome_stands(op_)) {
     reply_stopped(is_stopped(*op_.record));
-    co_return true;
+    co_return Step::answered;
   }
   if (ports_.streams != nullptr) ports_.streams->stop(op_.id);
   ports_.waiters.notify(op_.id);
   reply_stopped(true);
-  co_return true;
+  co_return Step::answered;
 }
 
 void Exchange::reply_stopped(bool stopped) {

@@ -17,7 +17,7 @@ namespace once::gateway {
 
 namespace {
 
-// The recorded response: the head, and all that followed it.
+// Joins the recorded head and chunks into one response.
 OutcomeBytes joined(const std::vector<OutcomeBytes>& chunks) {
   auto response = decode(*chunks.front());
   std::string body;
@@ -29,14 +29,14 @@ OutcomeBytes joined(const std::vector<OutcomeBytes>& chunks) {
   return std::make_shared<const std::string>(encode(*response));
 }
 
-// The recorded response without its body, which stays in chunks.
+// The recorded head of a response whose body stays in chunks.
 OutcomeBytes without_body(const OutcomeBytes& head, std::uint64_t length) {
   auto response = decode(*head);
   response->in_chunks = BodyInChunks{.length = length};
   return std::make_shared<const std::string>(encode(*response));
 }
 
-// Of "Name: value" lines.
+// `fields` are "Name: value" lines.
 std::string_view content_type_of(std::string_view fields) {
   constexpr std::string_view name = "Content-Type:";
   while (!fields.empty()) {
@@ -48,14 +48,14 @@ std::string_view content_type_of(std::string_view fields) {
   return {};
 }
 
-// After the event that the client has seen last, if it can be found.
+// The offset after the last event that the client has seen; 0 if it is not found.
 std::uint64_t offset_to_resume(std::string_view last_event_id, std::string_view body) {
   return last_event_id.empty() ? 0 : offset_after_event(body, last_event_id).value_or(0);
 }
 
 }  // namespace
 
-// A response whose exchange goes on while it is told.
+// A response that is sent to its client while the exchange still runs.
 struct Exchange::Streamed {
   const BackendAnswer& answer;
   const OutcomeBytes& head;
@@ -63,7 +63,7 @@ struct Exchange::Streamed {
   const StreamRecorder& recorder;
 };
 
-bool Exchange::tells_before_end(const BackendAnswer& answer) const {
+bool Exchange::replies_before_end(const BackendAnswer& answer) const {
   if (answer.delivery == Delivery::streaming) return true;
   if (answer.delivery != Delivery::oversize || !may_stream()) return false;
   const BackendPolicy said = policy_said_in(*answer.head);
@@ -73,8 +73,9 @@ bool Exchange::tells_before_end(const BackendAnswer& answer) const {
 
 StreamLimits Exchange::stream_limits(const BackendAnswer& answer) const {
   const RecordPolicy& policy = request_->policy.record;
-  const StreamedHead head{
-      .status = answer.head->status, .content_type = answer.head->find("Content-Type").value_or(""), .said = said_};
+  const StreamedHead head{.status = answer.head->status,
+                          .content_type = answer.head->find("Content-Type").value_or(""),
+                          .said = backend_policy_};
   return {.max_stream = is_recorded_as_it_streams(head, policy) ? policy.max_stream : policy.max_body,
           .silence = request_->policy.timeouts.stream_idle,
           .abandon_after = policy.abandon_after,
@@ -92,7 +93,7 @@ StreamRecorderPorts Exchange::recorder_ports() {
           .readers = ports_.streams->readers()};
 }
 
-// A client that has closed its side still reads what is no event stream, as without streams (0005).
+// A half-closed client may still read a response that is no event stream, as it may without streaming (0005).
 StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
   return {.store = ports_.store,
           .waiters = ports_.waiters,
@@ -102,11 +103,10 @@ StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
           .memory = ports_.memory};
 }
 
-// The claim is ours and the backend has begun to answer. What is recorded is durable before the client is told: first
-// the head, then each chunk. The end is told when the outcome is recorded. Of a response that is too large nothing is
-// recorded before its end.
+// The claim is ours and the backend has begun to answer. Head and chunks are durable before they are sent to the
+// client, and the end is sent once the outcome is recorded. A response that is too large is recorded only at its end.
 Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
-  said_ = {};
+  backend_policy_ = {};
   split_response_fields(*answer.head);
   const OutcomeBytes head = encode_answer(answer);
   StreamLabels labels{
@@ -117,20 +117,20 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   StreamRecorder recorder(recorder_ports(), op_, work_, *live, stream_limits(answer));
   const Streamed streamed{.answer = answer, .head = head, .live = live, .recorder = recorder};
   const bool is_recorded = answer.delivery == Delivery::streaming;
-  bool begun = true;
+  Recorded begun = Recorded::yes;
   if (is_recorded) {
     ports_.metrics.streams_begun.add();
     begun = co_await recorder.begin(head);
   } else {
     recorder.begin_unrecorded(head, answer.body);
   }
-  if (!begun) {
+  if (begun == Recorded::no) {
     co_await lease_.stop();
     co_await answer_unbegun(streamed);
     co_return;
   }
   if (is_recorded) ports_.streams->list(live);
-  tell_stream(streamed, sent_at);
+  start_stream_reply(streamed, sent_at);
   StreamEnd end = StreamEnd::oversize;
   if (is_recorded) end = co_await recorder.record(*answer.source, answer.body);
   if (end == StreamEnd::oversize) end = co_await recorder.relay(*answer.source);
@@ -140,13 +140,13 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   ports_.streams->readers().notify(live->id());
 }
 
-void Exchange::tell_stream(const Streamed& streamed, Duration sent_at) {
+void Exchange::start_stream_reply(const Streamed& streamed, Duration sent_at) {
   ports_.waiters.notify(op_.id);
   StreamToRead stream{.id = op_.id, .head = streamed.head, .live = streamed.live};
   const std::string_view type = streamed.answer.head->find("Content-Type").value_or("");
   const http::Framing& framing = streamed.answer.head->framing;
   if (framing.kind == http::Framing::Kind::length) stream.length = framing.length;
-  // The head of an empty body would be its end.
+  // A streamed length of 0 would mean that the body is complete with its head.
   if (stream.length > 0) reply_->streamed_length = stream.length;
   reply_with_stream(streamed.head, read_stream(reader_ports(type), stream), Ending::executed);
   const std::chrono::nanoseconds took = ports_.clock.running() - sent_at;
@@ -154,12 +154,12 @@ void Exchange::tell_stream(const Streamed& streamed, Duration sent_at) {
   request_->streams->begin_reply();
 }
 
-// The head could not be recorded, and nothing was told.
+// The head could not be recorded, and nothing was sent to the client.
 Task<void> Exchange::answer_unbegun(const Streamed& streamed) {
   op_.nonce = streamed.recorder.nonce();
   if (streamed.recorder.status() == OpStatus::lost) {
-    const bool committed = co_await reply_as_committed();
-    if (committed) co_return;
+    const Committed committed = co_await reply_as_committed();
+    if (committed == Committed::yes) co_return;
   } else {
     co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
     if (op_.status == OpStatus::lost) count(ClaimEnd::lost);
@@ -174,7 +174,7 @@ bool Exchange::is_provably_whole(const BackendAnswer& answer) const {
          (unframed == Unframed::whole && answer.end_announced);
 }
 
-// What became of the stream becomes a record; a whole one is told only then that it has ended.
+// Records the end of the stream. A complete one ends cleanly for its readers only after that.
 Task<void> Exchange::settle_stream(StreamEnd end, const Streamed& streamed) {
   op_.nonce = streamed.recorder.nonce();
   const bool ended = end == StreamEnd::whole || end == StreamEnd::oversize;
@@ -189,7 +189,7 @@ Task<void> Exchange::settle_stream(StreamEnd end, const Streamed& streamed) {
   }
 }
 
-// A short body becomes an ordinary record. A longer one stays in its chunks, and one that is too long is not kept.
+// A short body becomes an ordinary record. A longer one stays in chunks; one over the limit is not kept.
 Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed) {
   const std::uint64_t length = streamed.recorder.body_bytes();
   const LiveStream::HeldChunks held = streamed.live->held();
@@ -215,11 +215,11 @@ Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed
   }
 }
 
-// Somebody has recorded an outcome for this claim, or another attempt has begun; or the chunks that a newer claim of
-// this execution would need are not held any more.
+// The claim is lost: an outcome was recorded for it, a new attempt has begun, or the chunks that a newer claim of this
+// execution needs are no longer in memory.
 Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
-  const bool committed = co_await claimant_.find_committed(op_);
-  if (committed) {
+  const Committed committed = co_await claimant_.find_committed(op_);
+  if (committed == Committed::yes) {
     count(ClaimEnd::succeeded);
     end_as_recorded(streamed);
     co_return;
@@ -232,7 +232,8 @@ Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
   cut(streamed);
 }
 
-// What is recorded is the response. Readers go on in it if it continues what they were told, and are cut off otherwise.
+// The record wins. A reader continues only if the bytes it got are a prefix of the record; otherwise it is
+// disconnected.
 void Exchange::end_as_recorded(const Streamed& streamed) {
   const Record& record = *op_.record;
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
@@ -275,13 +276,13 @@ void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourceP
                   .wording = request_->policy.wording});
 }
 
-// Since this request saw the record, another one with the same key may have taken its place. A lookup has no body to
+// Another request with the same key may have replaced the record since this request saw it. A lookup has no body to
 // compare.
 bool Exchange::may_read(const Fingerprint& of) const {
   return op_.verb == Verb::read || of == request_->fingerprint;
 }
 
-// What the record says by now: it may have changed since the claim was refused.
+// How the reply is marked, by the current record: it may have changed since the claim was refused.
 Ending Exchange::ending_of(const Op& read, Ending seen) const {
   if (owner_works(read)) return Ending::attached;
   const bool unknown = read.record->state == State::unknown && !ports_.executions.has(read.id);
@@ -320,20 +321,20 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   append_http_date(unstored_fields_, ports_.clock.now());
   unstored_fields_.append("\r\n");
   const std::uint64_t offset = co_await find_resume(*response, nonce);
-  if (offset > 0) tell_offset(offset);
+  if (offset > 0) add_offset_field(offset);
   const StreamToRead stream{.id = request_->id,
                             .head = head,
                             .live = live,
                             .nonce = nonce,
                             .skip = offset,
-                            .told_unknown = ending == Ending::unknown};
+                            .unknown_outcome = ending == Ending::unknown};
   http::ResponseSourcePtr body = read_stream(reader_ports(content_type_of(response->headers)), stream);
   reply_with_stream(head, std::move(body), ending);
-  reply_->reads_store = true;  // of a stream of this process, what is not held any more
+  reply_->reads_store = true;  // chunks of a local stream that are no longer in memory come from the store
   co_return Attached::yes;
 }
 
-// Its outcome is unknown. There may be a part of it that the store could not give just now: a retry will.
+// The outcome is unknown. If a recorded part exists but the store could not return it now, a retry gets it.
 void Exchange::answer_unattached(Attached attached) {
   if (attached == Attached::unreadable) {
     answers().store_fault(StoreFault::unavailable);
@@ -342,14 +343,14 @@ void Exchange::answer_unattached(Attached attached) {
   }
 }
 
-// A part of another attempt is of no use: that one had other bytes.
+// A part of another attempt is useless, because its bytes differ.
 bool Exchange::has_part_of_this() const {
   const auto attempt = request_->head.find("Idempotency-Attempt");
   return !attempt || parse_number(*attempt) == static_cast<std::uint32_t>(attempt_);
 }
 
-// How much of the body its client has already, as it says itself. Of a stream that goes on, an id is looked for among
-// the events that are recorded.
+// How many body bytes the client already has, as it states. In a live stream, Last-Event-ID is searched among the
+// recorded events.
 Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonce& nonce) {
   const http::RequestHead& request = request_->head;
   if (request.find("Idempotency-Offset") || !request.find("Last-Event-ID")) {
@@ -363,13 +364,13 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonc
   while (true) {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done || read.chunks.empty()) break;
-    if (read.record->nonce != nonce) co_return 0;  // the next attempt has other events
+    if (read.record->nonce != nonce) co_return 0;  // another attempt has other events
     if (request_->presence != nullptr && request_->presence->has_left()) break;
     const auto scan = [&finder, &read] {
       for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
       return finder.offset();
     };
-    // Whoever resumes a long stream holds up nobody else.
+    // Scan long streams off the loop, so that other requests are not delayed.
     if (ports_.offload == nullptr || read.chunk == 1) {
       scan();
     } else {
@@ -393,7 +394,7 @@ std::uint64_t Exchange::resumed_at(const StoredResponse& head, std::string_view 
   return is_stream_type(content_type_of(head.headers)) ? offset_to_resume(*last, body) : 0;
 }
 
-void Exchange::tell_offset(std::uint64_t offset) {
+void Exchange::add_offset_field(std::uint64_t offset) {
   unstored_fields_.append("Idempotency-Offset: ");
   append_number(unstored_fields_, offset);
   unstored_fields_.append("\r\n");

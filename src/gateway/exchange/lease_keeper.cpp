@@ -23,7 +23,7 @@ void LeaseKeeper::due() {
     overdue_ = true;
     return;
   }
-  home_.arm(*this, lease_.every());  // from now on, however long this one takes
+  home_.arm(*this, lease_.every());  // counted from now, however long this renewal takes
   Op* const renewal = lease_.due(clock_.now());
   if (renewal != nullptr) spawn(renew(*renewal));
 }

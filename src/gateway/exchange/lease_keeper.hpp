@@ -1,5 +1,6 @@
-// Renews a claim's lease while its owner is at the backend, however long that takes. Only for stores that are shared:
-// in the others the owner is the process and nothing needs renewing. What is decided is in store/claim_steps.hpp.
+// Renews the lease of a claim while its request is at the backend, for as long as that takes. Used only with shared
+// stores: in the others the owner is the process and claims need no renewal. The decisions are in
+// store/claim_steps.hpp.
 #pragma once
 
 #include <coroutine>
@@ -26,17 +27,17 @@ class LeaseKeeper final : public SendPermit, private Timer {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // With an entry, a claim that is handed to that execution is renewed from then on.
+  // Starts renewing. With `work`, a newer claim that is handed to that execution is renewed from then on.
   void start(const Op& claim, Time held_since, const Executions::Entry* work = nullptr);
-  // There is nothing to renew until a claim is handed over.
+  // The claim failed: starts renewing when a claim is handed to `work`.
   void start_unclaimed(const Op& failed, const Executions::Entry& work);
 
-  // Somebody else has renewed it, and asked for that then.
+  // Another component has renewed the lease, with a request sent at `asked`.
   void renewed(Time asked) { lease_.renewed(asked); }
 
   bool may_send() const override { return lease_.holds_first(clock_.now()); }
 
-  // Awaited before anything else is said about the claim: a renewal on its way has arrived when it resumes.
+  // Stops renewing. Await it before any other op on the claim: a renewal in flight has ended when it resumes.
   LeaseKeeper& stop() {
     home_.disarm(*this);
     return *this;
@@ -57,7 +58,7 @@ class LeaseKeeper final : public SendPermit, private Timer {
   Metrics& metrics_;
   LeaseSteps lease_;
   bool renewing_ = false;
-  bool overdue_ = false;  // the next renewal was due while the last one was on its way
+  bool overdue_ = false;  // the next renewal came due while the last was in flight
   std::coroutine_handle<> stopped_;
 };
 

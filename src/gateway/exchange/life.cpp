@@ -9,7 +9,7 @@ namespace once::gateway {
 
 namespace {
 
-// Stores count milliseconds. What is claimed after the client was told is to have a later one than the marker.
+// Stores count milliseconds. A claim made after the client got its reply must have a later time than the marker.
 constexpr Duration next_tick = std::chrono::milliseconds(2);
 constexpr Duration shortest_life_ttl = std::chrono::seconds(1);
 
@@ -39,7 +39,7 @@ Task<void> forget_past_life(Claimant& claimant, const OperationId& marker, Op& c
     co_return;
   }
   if (!known.record || known.record->started_at > end.record->started_at) co_return;
-  // Its owner may be at work, or somebody else was faster: the claim finds out.
+  // The record's owner may still be executing, or another request was faster: the claim that follows finds out.
   Op past;
   past.verb = Verb::forget;
   past.id = claim.id;
@@ -68,8 +68,8 @@ Task<std::optional<Problem>> LifeEnd::begin() {
 
 Task<std::optional<Problem>> LifeEnd::answered(int status) {
   if (status < 200 || status >= 300) co_return std::nullopt;
-  const bool marked = co_await mark();
-  if (marked || policy_.store_down == StoreDown::bypass) co_return std::nullopt;
+  const Marked marked = co_await mark();
+  if (marked == Marked::yes || policy_.store_down == StoreDown::bypass) co_return std::nullopt;
   Problem half = problem(ProblemKind::outcome_unknown,
                          "The backend executed the request, but the end of this resource's keys could not be "
                          "recorded.");
@@ -78,13 +78,13 @@ Task<std::optional<Problem>> LifeEnd::answered(int status) {
   co_return half;
 }
 
-// The claim alone is the end: a claim whose lease is over at once, so that the next end need not wait for this one.
-Task<bool> LifeEnd::mark() {
+// Marks the end with a claim whose lease ends at once, so that the next end need not wait for it.
+Task<LifeEnd::Marked> LifeEnd::mark() {
   Op op;
   op.verb = Verb::claim;
   op.id = marker_;
-  op.route = "(life)";               // what operators see of it; no pattern of a route looks so
-  op.nonce = ports_.random.nonce();  // one for all tries: whatever came of a lost answer is ours
+  op.route = "(life)";               // what operators see; no route pattern looks like this
+  op.nonce = ports_.random.nonce();  // the same nonce for all tries: if an answer is lost, its claim is still ours
   op.terms = {.on_unknown = OnUnknown::retry,
               .takeover_after = Duration::zero(),
               .lease = Duration::zero(),
@@ -95,14 +95,14 @@ Task<bool> LifeEnd::mark() {
   if (op.status == OpStatus::done && op.verdict != Verdict::execute) op.error = "another request holds the marker";
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) {
     log_failure(op);
-    co_return false;
+    co_return Marked::no;
   }
   co_await sleep_for(ports_.home, next_tick);
-  // So that operators do not find it among what is at work. If it does not get through, it is an end all the same.
+  // Finish it, so that operators do not see it as executing. If that fails, the marker is still valid.
   op.verb = Verb::finish;
   op.final_state = State::failed;
   co_await claimant_.end(op, Duration::zero());
-  co_return true;
+  co_return Marked::yes;
 }
 
 }  // namespace once::gateway

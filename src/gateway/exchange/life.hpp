@@ -1,8 +1,8 @@
-// Keys that belong to one life of the resource that their path names (`scope: [path, life]`), and die with it:
+// Keys that belong to one life of the resource that their path names (`scope: [path, life]`), and end with it:
 // docs/design/0013-lives.md.
 //
-// The end of a life is a record of its own in the store, the marker of the resource. What was claimed no later than the
-// marker is of a life that is over; the record of such a key is forgotten when its key comes again.
+// The end of a life is a record of its own in the store, the marker of the resource. Keys claimed no later than the
+// marker belong to a life that is over; the record of such a key is deleted when the key is used again.
 #pragma once
 
 #include <optional>
@@ -21,29 +21,30 @@
 
 namespace once::gateway {
 
-// For how long the outcome of a key of a life may be kept that was claimed so long ago: the marker that ends its life
-// may be as old as its claim, and must not be forgotten before it. Whoever asks for longer, the backend too, gets this.
+// The longest ttl for the outcome of a key of a life, `since_claim` after its claim. The marker may be as old as the
+// claim and must outlive the outcome. Longer ttls, also those that the backend asks for, are cut to this.
 Duration longest_ttl_of_life(const Policy& policy, Duration since_claim);
 
-// Before a claim of a key of that resource: drops what is known of the key from a life that is over. The claim's status
-// is failed if the store did not answer.
+// Call before claiming a key of that resource: deletes its record if it belongs to a life that is over. Sets the
+// claim's status to failed if the store did not answer.
 Task<void> forget_past_life(Claimant& claimant, const OperationId& marker, Op& claim);
 
-// Of one request that ends a life.
+// One request that ends a life.
 class LifeEnd {
  public:
   LifeEnd(const ExchangePorts& ports, const Policy& policy, const OperationId& marker, const http::RequestHead& head,
           std::string_view request_id)
       : ports_(ports), claimant_(ports), policy_(policy), marker_(marker), head_(head), request_id_(request_id) {}
 
-  // A store that is down already would be too late to find out about when the resource is gone. A problem: the request
-  // is not to be sent.
+  // Checks the store before the request is sent: after the backend has deleted the resource it is too late. A problem:
+  // do not send the request.
   Task<std::optional<Problem>> begin();
-  // The head of the response is here and nobody has been told. A problem: what to tell instead.
+  // Call when the head of the response is here and nothing was sent to the client. A problem: send it instead.
   Task<std::optional<Problem>> answered(int status);
 
  private:
-  Task<bool> mark();
+  enum class Marked : std::uint8_t { no, yes };
+  Task<Marked> mark();
   void log_failure(const Op& op) const;
 
   const ExchangePorts& ports_;

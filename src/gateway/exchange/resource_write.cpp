@@ -7,7 +7,7 @@ namespace once::gateway {
 
 namespace {
 
-// Of the key and of the resource.
+// Requires the permits of both the key and the resource.
 class BothPermits final : public SendPermit {
  public:
   BothPermits(const SendPermit* key, const SendPermit& resource) : key_(key), resource_(resource) {}
@@ -56,7 +56,7 @@ Task<BackendAnswer> ResourceBackend::send(const BackendRequest& request) {
   BackendRequest permitted = request;
   permitted.permit = &permit;
   answer = co_await write_.backend().send(permitted);
-  // A head that says it is done says so, whatever becomes of the body behind it.
+  // A head that reports success counts, whatever happens to its body.
   const int said = is_answered(answer.delivery) ? answer.head->status : answer.begun_status;
   if (said != 0) {
     std::optional<Problem> half = co_await write_.answered(said);
@@ -75,14 +75,14 @@ Task<BackendAnswer> ResourceBackend::send(const BackendRequest& request) {
   co_return answer;
 }
 
-Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop) {
+Task<http::Transfer> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop) {
   using Kind = http::BodyChunk::Kind;
   const auto deadline = loop.now() + timeouts.response;
   while (true) {
     const Duration left = std::max(Duration::zero(), std::chrono::ceil<Duration>(deadline - loop.now()));
     const http::BodyChunk chunk = co_await rest.next(std::min(timeouts.stream_idle, left));
     if (chunk.kind == Kind::data && loop.now() < deadline) continue;
-    co_return chunk.kind == Kind::end;
+    co_return chunk.kind == Kind::end ? http::Transfer::whole : http::Transfer::cut_off;
   }
 }
 

@@ -1,7 +1,6 @@
-// A write to a resource that Once knows more about than the write's key: one that takes its turn and is checked
-// (conditional_write.hpp), one that ends a life (life.hpp), or both. The steps are the same with and without a key:
-// begin(), the first byte if may_send(), answered(), end(). Without a key PassThrough asks it; with one,
-// ResourceBackend does.
+// A write that involves its resource and not only its key: it takes turns and is checked (conditional_write.hpp), ends
+// a life (life.hpp), or both. Steps: begin(), send if may_send(), answered(), end(). Without a key PassThrough runs
+// them; with one, ResourceBackend does.
 #pragma once
 
 #include <optional>
@@ -15,7 +14,7 @@
 
 namespace once::gateway {
 
-// Whether a request with this method is one.
+// Whether a request with this method is such a write.
 inline bool writes_resource(const Policy& policy, Method method) {
   return takes_turns(policy, method) || ends_life(policy, method);
 }
@@ -27,12 +26,12 @@ class ResourceWrite final : public SendPermit {
   ResourceWrite(const ResourceWrite&) = delete;
   ResourceWrite& operator=(const ResourceWrite&) = delete;
 
-  // A problem: the write must not be sent, and nothing is held.
+  // A problem: do not send the write; nothing is held.
   Task<std::optional<Problem>> begin();
   bool may_send() const override { return !condition_ || condition_->may_send(); }
-  // The head of the response is here and nobody has been told. A problem: what to tell instead.
+  // Call when the head of the response is here and nothing was sent to the client. A problem: send it instead.
   Task<std::optional<Problem>> answered(int status);
-  // `whole`: the whole response came, or nothing was sent. Others wait for this.
+  // `whole`: the whole response arrived, or nothing was sent. Other writers wait for this call.
   Task<void> end(bool whole, int status);
   bool holds_resource() const { return condition_ && condition_->holds_resource(); }
 
@@ -44,21 +43,20 @@ class ResourceWrite final : public SendPermit {
   std::optional<LifeEnd> life_;
 };
 
-// The backend of a keyed request that writes a resource. The key comes first: a replay is not checked and ends no life,
-// and what is refused here was not executed.
+// The backend of a keyed request that writes to a resource. The key is checked first: a replay is not checked and ends
+// no life, and what is refused here was not executed.
 class ResourceBackend final : public Backend {
  public:
   explicit ResourceBackend(ResourceWrite& write) : write_(write) {}
 
-  // After an oversize answer the resource is still held: the write ends with the rest of the response.
+  // After an oversize answer the resource stays claimed until the rest of the response ends.
   Task<BackendAnswer> send(const BackendRequest& request) override;
 
  private:
   ResourceWrite& write_;
 };
 
-// Reads the rest of a response whose client has left. True: it came whole. Nobody gets it, so it does not have for
-// ever.
-Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop);
+// Reads and discards the rest of a response whose client has left, within the timeouts.
+Task<http::Transfer> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop);
 
 }  // namespace once::gateway

@@ -1,4 +1,4 @@
-// An operation that the store did not do. One that is full is not broken: it has a counter, and an alert, of its own.
+// Counts and logs an op that the store failed. A full store is not broken: it has its own counter and alert.
 #pragma once
 
 #include "gateway/metrics.hpp"

@@ -17,7 +17,7 @@ namespace once::gateway {
 namespace {
 
 struct Url {
-  std::string_view host;  // empty: there is only a path
+  std::string_view host;  // empty: the target is only a path
   std::string_view path;
 };
 
@@ -39,7 +39,7 @@ bool has_small_letters(std::string_view text) {
   return std::ranges::any_of(text, [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-// The head as it would come over the wire, but without what only a connection needs.
+// The head as it would be sent, without hop-by-hop fields.
 std::expected<std::string, std::string> head_text(const AskedRequest& asked, const HostNames& hosts) {
   const Url url = split_url(asked.target);
   std::string text = fmt::format("{} {} HTTP/1.1\r\n", asked.method, url.path);
@@ -66,7 +66,7 @@ std::expected<std::string, std::string> head_text(const AskedRequest& asked, con
   return text.append("\r\n");
 }
 
-// In place of a key header that the request may have as well.
+// Replaces any key header that the request has.
 void set_key(http::RequestHead& head, const KeyPolicy& policy, std::string_view key) {
   std::erase_if(head.fields, [&](const http::Field& field) { return same_name(field.name, policy.header); });
   head.fields.push_back({.name = policy.header, .value = key, .line = {}});

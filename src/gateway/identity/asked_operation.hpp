@@ -1,5 +1,5 @@
-// Which operation a request would be, for an operator who has the request at hand: parsed, routed and identified as one
-// that comes in on a connection.
+// Computes which operation a request would be, for operators who have the request: it is parsed, routed and identified
+// like one from a connection.
 #pragma once
 
 #include <expected>
@@ -18,18 +18,19 @@ namespace once::gateway {
 
 struct AskedRequest {
   std::string method = "POST";
-  std::string target;  // path and perhaps a query, or a URL
-  std::string host{};  // empty: in the headers, or in the URL
+  std::string target;  // a path, optionally with a query, or a URL
+  std::string host{};  // empty: taken from the headers or the URL
   std::vector<std::pair<std::string, std::string>> headers{};
-  std::optional<std::string> key{};  // as the key header has it; none: in the headers, or derived as the route says
-  std::string body{};                // for derived keys
-  // What else a caller may be known by.
+  // the value of the key header; absent: taken from the headers, or derived by the route
+  std::optional<std::string> key{};
+  std::string body{};  // for derived keys
+  // Other facts that may identify the caller.
   std::string peer{};
   std::string tls_subject{};
   std::string tls_issuer{};
 };
 
-// The error says what is wrong with the request, and holds neither key nor credential.
+// The error says what is wrong with the request; it contains neither key nor credential.
 std::expected<OperationId, std::string> operation_of(const ServingSettings& settings, const Routes& routes,
                                                      const OperationIds& ids, const AskedRequest& asked,
                                                      const Clock& clock);

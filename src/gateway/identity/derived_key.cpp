@@ -24,7 +24,7 @@ std::optional<std::string> header_value(const http::RequestHead& head, std::stri
   return value;
 }
 
-// What has not been filled in yet tells nothing apart.
+// Empty and null members cannot distinguish two requests.
 bool is_empty(std::string_view member) {
   return member.ends_with(":null}") || member.ends_with(":\"\"}") || member.ends_with(":{}}") ||
          member.ends_with(":[]}");

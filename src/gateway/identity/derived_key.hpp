@@ -1,4 +1,4 @@
-// A key for clients that send none, made from chosen parts of the request: a double click then is one operation.
+// Derives a key from chosen parts of a request, for clients that send none: then a double click is one operation.
 #pragma once
 
 #include <expected>
@@ -10,13 +10,12 @@
 
 namespace once::gateway {
 
-// 64 hex digits, the same for the same values; JSON values are compared as values, not as they are spelled. The error
-// is a part that the request does not have, or has twice: nothing can be made from that, and leaving it out would make
-// one operation of requests that are not the same.
+// 64 hex digits, equal for equal values; JSON values are compared by value, not by spelling. The error is a part that
+// the request lacks or has twice: leaving it out would give different requests the same key.
 std::expected<std::string, const KeySource*> derived_key(const KeyPolicy& policy, const http::RequestHead& head,
                                                          std::string_view body);
 
-// As the configuration has it: header:X-Order-Id, json:/order/id.
+// The source as written in the configuration: header:X-Order-Id, json:/order/id.
 std::string text_of(const KeySource& source);
 
 }  // namespace once::gateway

@@ -16,7 +16,7 @@ namespace once::gateway {
 
 namespace {
 
-// What a reader may take for the request: its method and host, and another path.
+// How another parser may read the request: its method and host, and another path.
 struct Asked {
   Method method;
   std::string_view host;
@@ -27,7 +27,7 @@ bool is_another_route(const Routes& routes, const RoutedPolicy& routed, const As
   return other.policy != nullptr && other.index != routed.index;
 }
 
-// Each of them, and all together: a backend has any of these habits, or several.
+// Tries each deviation alone and all together: a backend may have any of them, or several.
 bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, const Asked& asked,
                          std::string_view normal) {
   for (unsigned habits = 1; habits < 32; ++habits) {
@@ -44,7 +44,7 @@ bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, const
   return false;
 }
 
-// As URL readers resolve a path: ".." at the root stays there. The request's own path was checked before.
+// Resolves a path as URL parsers do: ".." at the root stays there. The request's own path was checked before.
 std::string resolved_at_root(std::string_view path) {
   std::string out;
   for (const std::string_view part : split(path, '/')) {
@@ -59,8 +59,9 @@ std::string resolved_at_root(std::string_view path) {
   return out;
 }
 
-// "//x/payments" is /payments at the host x to a reader that resolves the target as a URL reference, as urlparse() and
-// new URL() do. The latter takes a backslash for a slash, and decodes the host; both leave out what stands before an @.
+// A parser that resolves the target as a URL reference, such as urlparse() or new URL(), reads "//x/payments" as
+// /payments at host x. new URL() also treats a backslash as a slash and decodes the host; both drop anything before an
+// @.
 bool hides_route_behind_host(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head) {
   constexpr std::string_view slashes = "/\\";
   const std::size_t host = std::min(head.path.find_first_not_of(slashes), head.path.size());
@@ -69,7 +70,7 @@ bool hides_route_behind_host(const Routes& routes, const RoutedPolicy& routed, c
   const std::string normal = resolved_at_root(head.path.substr(std::min(end + 1, head.path.size())));
   const std::string authority = normalise_segment(head.path.substr(host, end - host));
   const std::string_view named = std::string_view(authority).substr(authority.rfind('@') + 1);
-  // It may route by the host that it found there, or by Host all the same.
+  // The backend may route by that host, or by the Host field.
   return std::ranges::any_of(std::array{head.host, named}, [&](std::string_view name) {
     const Asked asked{.method = head.method, .host = name};
     return is_another_route(routes, routed, asked, normal) || takes_another_route(routes, routed, asked, normal);
@@ -80,7 +81,7 @@ bool begins_with_variable(std::string_view name, std::string_view family) {
   return same_variable(name.substr(0, family.size()), family);
 }
 
-// Of every request, whatever its route.
+// Fields that every request relies on, whatever its route.
 bool is_relied_on(std::string_view name) {
   return same_name(name, "Authorization") || same_name(name, "Cookie") || same_name(name, "Host") ||
          begins_with_variable(name, "Content-") || begins_with_variable(name, "Idempotency-") ||
@@ -98,7 +99,7 @@ bool names_another_url(std::string_view name) {
   return same_variable(name, "X-Original-URL") || same_variable(name, "X-Rewrite-URL");
 }
 
-// `Digest a="b", c=d` is one field, `Basic eDp5,Bearer abc=` two.
+// `Digest a="b", c=d` is one credential, `Basic eDp5,Bearer abc=` two.
 bool is_parameter(std::string_view text) {
   const std::size_t equals = text.find('=');
   return equals != std::string_view::npos && http::is_header_token(trim(text.substr(0, equals))) &&

@@ -1,5 +1,5 @@
-// Requests that would be one thing here and another at the backend: ways around a route, its key or its caller. Refused
-// before anything is forwarded.
+// Refuses or repairs requests that a backend could read differently than Once: ways around a route, its key or its
+// caller. Runs before anything is forwarded.
 #pragma once
 
 #include <optional>
@@ -12,20 +12,20 @@
 
 namespace once::gateway {
 
-// Why a request is refused whose method or path (`normal` is its normal form) a backend may take for one that another
-// route is for. nullopt: it is not.
+// A problem if a backend could read the method or path as one of another route. `normal` is the path in its normal
+// form. nullopt: it cannot.
 std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head,
                                     std::string_view normal);
 
-// Why a request of a trusted proxy is refused whose Forwarded cannot be read: the host that its key is bound to would
-// be another one for a reader that is less strict. nullopt: it can, or it does not count.
+// A problem if a trusted proxy sent a Forwarded field that cannot be parsed: a more lenient parser would find another
+// host, and the key is bound to the host. nullopt: it can be parsed, or is not used.
 std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerTrust peer);
 
-// Why a request is refused whose target is a URL of another scheme than that of the connection it came on (RFC 9110
-// 7.4). A trusted proxy may have taken it off TLS. nullopt: it is not.
+// A problem if the target is a URL of another scheme than the connection (RFC 9110 7.4). A trusted proxy may have
+// terminated TLS. nullopt: it is not.
 std::optional<Problem> misdirected(const http::RequestHead& head, bool secure, PeerTrust peer);
 
-// Fields that a route relies on beside those that every request may have.
+// The fields that a route relies on, besides those of every request.
 class NamedFields {
  public:
   // Null: no route.
@@ -56,17 +56,17 @@ class NamedFields {
   std::string_view token_header_;
 };
 
-// Why a request is refused whose Connection names a field that says what the request is, whose it is or where it came
-// from: Once would drop it on the way, after it has believed it. nullopt: it does not.
+// A problem if Connection names a field that identifies the request, its caller or its origin: Once would use the field
+// and then drop it as hop-by-hop. nullopt: it does not.
 std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedFields& named);
 
-// For servers that join fields that came twice, with commas (CGI, WSGI): takes those apart again that a route relies
-// on, so that two keys or two callers are refused as ever. A value with a comma of its own counts as two: nobody can
-// tell. Only Authorization has parameters between commas, which stay together.
+// For servers that join repeated fields with commas (CGI, WSGI): splits those that a route relies on, so that two keys
+// or two callers are still refused. A value that itself contains a comma counts as two, because they cannot be
+// distinguished. Only Authorization keeps its comma-separated parameters together.
 void separate_joined(http::RequestHead& head, const NamedFields& named);
 
-// Takes fields out of the head that a backend may take for others: those that differ only in _ and - from one that
-// Once or a backend relies on, and, unless a trusted proxy sent them, those that say that another URL is meant.
+// Removes fields that a backend may take for others: those that differ only in _ and - from a field that Once or a
+// backend relies on and, unless a trusted proxy sent them, fields that override the URL.
 void drop_disguised(http::RequestHead& head, const NamedFields& named, PeerTrust peer);
 
 }  // namespace once::gateway

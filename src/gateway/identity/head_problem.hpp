@@ -1,4 +1,4 @@
-// What a request is answered with whose head cannot be read.
+// The problem for a request whose head cannot be parsed.
 #pragma once
 
 #include "core/problem.hpp"

@@ -10,7 +10,7 @@ namespace once::gateway {
 
 namespace {
 
-// Whether a quoted string ends where the text does, and not before.
+// Whether the text is one quoted string and nothing else.
 bool is_quoted_string(std::string_view text) {
   if (text.size() < 2 || text.front() != '"') return false;
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -99,7 +99,7 @@ AskedHost::AskedHost(const http::RequestHead& head, const HostNames& names, Peer
   parts_[2] = forwarded_;
 }
 
-// One a line, which no header can have in it.
+// Separated by line ends, which no header can contain.
 void AskedHost::add_names(std::string& to, std::string_view list, const HostNames& names) {
   for (const std::string_view name : split(list, ',')) to.append(names.name_of(trim(name), scratch_)).append("\n");
 }

@@ -1,5 +1,4 @@
-// Which host a request asks for, as far as keys are concerned: a key that was used with one host is another one with
-// every other.
+// The host that a request is for. It is part of the operation id: the same key on another host is another operation.
 #pragma once
 
 #include <array>
@@ -14,14 +13,14 @@
 
 namespace once::gateway {
 
-// Whether whoever connected is one of trusted_proxies.
+// Whether the peer is one of trusted_proxies.
 enum class PeerTrust : std::uint8_t { client, trusted_proxy };
 
-// The end of an element or a parameter: the first of `ends` that is not in a quoted string.
+// The end of an element or a parameter: the position of the first character of `ends` outside quoted strings.
 std::size_t end_of_part(std::string_view text, std::string_view ends);
 
-// Whether this is a list of elements as RFC 7239 has them, with unquoted values taken as proxies write them
-// (host=a:8080) and blanks around a semicolon.
+// Whether this is a list of RFC 7239 elements, also with the unquoted values that proxies write (host=a:8080) and
+// blanks around semicolons.
 bool is_forwarded_list(std::string_view value);
 
 // The setting same_hosts.
@@ -30,10 +29,10 @@ class HostNames {
   static constexpr std::string_view every_host = "*";
 
   HostNames() = default;
-  // Each group is names with spaces between them, or every_host. Config has checked them.
+  // Each group is names separated by spaces, or every_host. The configuration was checked.
   explicit HostNames(const std::vector<std::string>& groups);
 
-  // The normal form, or the first of its group; every_host if all hosts are the same.
+  // The normal form of the name, or the first name of its group; every_host if all hosts are the same.
   std::string_view name_of(std::string_view host, std::string& scratch) const;
   bool all_same() const { return all_same_; }
 
@@ -45,16 +44,16 @@ class HostNames {
 // Holds views of the head, the names and itself.
 class AskedHost {
  public:
-  // HTTP/1.0 may leave Host out. No Host has a blank.
+  // The value for requests without Host, which HTTP/1.0 allows. No Host contains a blank.
   static constexpr std::string_view no_host = " ";
 
-  // A client may write what it likes into X-Forwarded-Host and Forwarded; a proxy knows what it was asked for.
+  // A client can put anything into X-Forwarded-Host and Forwarded, so they are used only from a trusted proxy.
   AskedHost(const http::RequestHead& head, const HostNames& names, PeerTrust peer);
   AskedHost(const AskedHost&) = delete;
   AskedHost& operator=(const AskedHost&) = delete;
 
-  // Host, or no_host; X-Forwarded-Host; the hosts in Forwarded. All of them count, because which one a backend believes
-  // is not known here: requests for one host have all of them in common.
+  // Host, or no_host; X-Forwarded-Host; the hosts in Forwarded. All of them are compared, because it is unknown which
+  // one a backend uses.
   const std::array<std::string_view, 3>& parts() const { return parts_; }
 
  private:

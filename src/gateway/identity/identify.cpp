@@ -31,7 +31,7 @@ FoundKey find_key(const http::RequestHead& head, std::string_view name) {
   return found;
 }
 
-// Why a request is refused that would be another one at the backend than here.
+// A problem if a backend could read the request differently.
 std::optional<Problem> could_be_another(const IdentityRules& rules, const RequestFacts& facts,
                                         const RoutedRequest& routed, const NamedFields& named) {
   const http::RequestHead& head = facts.head;
@@ -143,8 +143,8 @@ TenantTag RequestIdentity::holder(TenantMemo& memo) const {
 std::optional<TenantTag> RequestIdentity::unproven_address() const {
   if (is_proven(policy_, scope_)) return std::nullopt;
   const auto address = client_address(facts_.head, facts_.peer, rules_.settings.trusted_proxies);
-  if (!address && facts_.peer == http::unix_peer) return std::nullopt;  // somebody on this machine
-  if (!address) return TenantTag();                                     // everybody whose address is not known
+  if (!address && facts_.peer == http::unix_peer) return std::nullopt;  // a local peer
+  if (!address) return TenantTag();                                     // all callers of unknown address share one tag
   return std::bit_cast<TenantTag>(http::network_of(*address));
 }
 

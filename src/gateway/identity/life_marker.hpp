@@ -1,5 +1,5 @@
-// Which requests belong to a life of the resource that their path names (`scope: [path, life]`), which end one, and the
-// id of the record that marks the end: docs/design/0013-lives.md.
+// Which requests belong to a life of the resource in their path (`scope: [path, life]`), which ones end it, and the id
+// of the record that marks the end: docs/design/0013-lives.md.
 #pragma once
 
 #include <string_view>
@@ -11,18 +11,18 @@
 
 namespace once::gateway {
 
-// Whether a request with this method ends a life when it succeeds. Its own key is of no life: a retry of it must not
-// be done to the next one.
+// Whether a request with this method ends a life when it succeeds. Its own key belongs to no life, because a retry of
+// it must not end the next life.
 inline bool ends_life(const Policy& policy, Method method) {
   return policy.life.remembered > Duration::zero() && policy.mode == Mode::enforce && method == Method::delete_;
 }
-// Whether the key of a request with this method dies with the resource.
+// Whether the key of a request with this method ends with the resource's life.
 inline bool is_of_life(const Policy& policy, Method method) {
   return policy.life.remembered > Duration::zero() && method != Method::delete_;
 }
 
-// Of one host, as keys are. `resource` is a path in normal form: whichever way it was spelled when it was deleted, it
-// is gone.
+// The id of the marker. It depends on the host, like keys. `resource` is a normalised path, so any spelling of it gives
+// the same marker.
 OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource);
 
 }  // namespace once::gateway

@@ -15,7 +15,7 @@ constexpr std::string_view x_host = "X-Forwarded-Host";
 constexpr std::string_view forwarded_field = "Forwarded";
 const std::string unknown_client = "unknown";
 
-// In which proxies, clouds and frameworks look for the client's address, beside X-Forwarded-*.
+// Fields besides X-Forwarded-* in which proxies, clouds and frameworks look for the client's address.
 constexpr std::array<std::string_view, 18> address_fields = {
     "Forwarded",        "X-Real-IP",           "True-Client-IP",
     "CF-Connecting-IP", "CF-Connecting-IPv6",  "CF-Pseudo-IPv4",
@@ -32,14 +32,14 @@ bool says_forwarded(ForwardedFields fields) {
   return fields == ForwardedFields::forwarded || fields == ForwardedFields::both;
 }
 
-// All lines of that name as one list.
+// Appends all fields of that name as one list.
 void append_values(std::string& out, const http::RequestHead& head, std::string_view name) {
   for (const http::Field& field : head.fields) {
     if (same_name(field.name, name) && !field.value.empty()) out.append(field.value).append(", ");
   }
 }
 
-// A Host may hold what a token may not: a colon at least.
+// A Host may contain characters that a token may not, such as a colon.
 void append_quoted(std::string& out, std::string_view text) {
   out.push_back('"');
   for (const char c : text) {
@@ -63,7 +63,7 @@ Origin::Origin(std::string_view peer, Transport transport)
       number_(http::IpAddress::parse(peer)),
       address_(number_ ? peer : std::string_view()),
       proto_(transport == Transport::tls ? "https" : "http") {
-  // RFC 7239: "unknown" for who has no address, and an IPv6 address in brackets and quotes.
+  // RFC 7239: "unknown" without an address, and IPv6 addresses in brackets and quotes.
   const bool ipv6 = address_.contains(':');
   element_ = "for=" + (address_.empty() ? unknown_client : ipv6 ? "\"[" + address_ + "]\"" : address_);
   element_.append(";proto=").append(proto_);
@@ -78,9 +78,10 @@ void Origin::trust(const http::AddressSet& proxies) {
 
 bool Origin::keeps(std::string_view name, ForwardedFields fields) const {
   if (fields == ForwardedFields::off) return true;
-  if (peer_ == PeerTrust::client) return false;  // whatever we write ourselves: a backend may read the other kind
+  // also those we do not write ourselves: a backend may read the other kind
+  if (peer_ == PeerTrust::client) return false;
   if (same_variable(name, forwarded_field)) return !says_forwarded(fields);
-  // A proxy that is trusted knows which scheme and host the client asked for.
+  // A trusted proxy knows the scheme and host that the client asked for.
   return !same_variable(name, x_for) || !says_x_forwarded(fields);
 }
 

@@ -1,5 +1,5 @@
-// Where a request came from, as backends are told: X-Forwarded-For, -Proto and -Host, or RFC 7239's Forwarded. What a
-// client says of it itself counts only if it is a proxy that is trusted. Made once for a connection.
+// The origin of a request as backends see it: X-Forwarded-For, -Proto and -Host, or Forwarded (RFC 7239). Such fields
+// in the request are kept only if the peer is a trusted proxy. Made once per connection.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@
 
 namespace once::gateway {
 
-// One of the fields that this is about, or another in which a backend may look for the client's address. The name is
-// not empty.
+// Whether this is one of those fields, or another in which a backend may look for the client's address. The name must
+// not be empty.
 bool is_forwarded_field(std::string_view name);
 
 class Origin {
  public:
   enum class Transport : std::uint8_t { plain, tls };
 
-  // As ClientIo::peer has it.
+  // `peer` has the form of ClientIo::peer.
   Origin(std::string_view peer, Transport transport);
 
-  // Whether the peer is one of these, which may change with every request: what it says of the client counts then.
+  // Sets whether the peer is a trusted proxy; that may change with every request.
   void trust(const http::AddressSet& proxies);
   PeerTrust peer() const { return peer_; }
 
-  // Whether a field that came with the request goes on as it is.
+  // Whether a field of the request is forwarded unchanged.
   bool keeps(std::string_view name, ForwardedFields fields) const;
-  // Adds the fields to the head of a request.
+  // Appends the fields to the head for the backend.
   void append(std::string& out, const http::RequestHead& head, ForwardedFields fields) const;
 
  private:
@@ -41,10 +41,10 @@ class Origin {
   bool is_unix_;
   std::optional<http::IpAddress> number_;
   PeerTrust peer_ = PeerTrust::client;
-  std::string address_;      // as X-Forwarded-For has it; empty: there is none
-  std::string x_forwarded_;  // for a client: X-Forwarded-For and -Proto
+  std::string address_;      // in the form of X-Forwarded-For; empty: none
+  std::string x_forwarded_;  // X-Forwarded-For and -Proto for a client that is no proxy
   std::string_view proto_;
-  std::string element_;  // of Forwarded: for and proto
+  std::string element_;  // the element of Forwarded: for and proto
 };
 
 }  // namespace once::gateway

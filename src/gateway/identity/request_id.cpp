@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t max_request_id = 128;
 
-// Written to logs and to a header of every reply, so only what is safe in both.
+// Only characters that are safe in logs and in a header of every reply.
 bool usable_request_id(std::string_view id) {
   if (id.empty() || id.size() > max_request_id) return false;
   return std::ranges::all_of(id, [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\'; });

@@ -62,7 +62,7 @@ HostPattern::HostPattern(std::string_view pattern) {
 
 std::string_view HostPattern::name_in(std::string_view host, std::string& scratch) {
   const std::string_view normal = normalise_host(host, scratch);
-  const std::size_t bracket = normal.find(']');  // the colons before it belong to an IPv6 address
+  const std::size_t bracket = normal.find(']');  // colons before it belong to an IPv6 address
   return normal.substr(0, normal.find(':', bracket == std::string_view::npos ? 0 : bracket));
 }
 

@@ -1,5 +1,5 @@
-// Which route a request takes: the first in the file whose hosts, path pattern and methods fit. Paths come in their
-// normal form (core/path.hpp) and are compared byte for byte, segment by segment.
+// Finds the route of a request: the first in the file whose hosts, path pattern and methods match. Paths are in normal
+// form (core/path.hpp) and compared byte for byte, segment by segment.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@
 
 namespace once::gateway {
 
-// "/v1/*/items/{id}/**": `*` and `{name}` are one segment, `**` at the end is any rest, none included. A slash at the
-// end does not count, neither in the pattern nor in the path: many backends serve both.
+// "/v1/*/items/{id}/**": `*` and `{name}` match one segment, `**` at the end matches any rest, also none. A trailing
+// slash is ignored in patterns and paths, because many backends ignore it.
 class PathPattern {
  public:
   explicit PathPattern(std::string_view pattern);
-  // A normal path.
+  // `path` is in normal form.
   bool matches(std::string_view path) const;
-  // The same paths, whatever the names in braces.
+  // Whether both match the same paths; names in braces are ignored.
   bool operator==(const PathPattern&) const = default;
 
  private:
   struct Segment {
-    std::string literal;  // empty: any
+    std::string literal;  // empty: any segment
     bool any = false;
     bool operator==(const Segment&) const = default;
   };
@@ -31,45 +31,45 @@ class PathPattern {
   bool any_rest_ = false;
 };
 
-// "api.example.com", or "*.example.com" for every name that ends in .example.com. Ports do not count.
+// "api.example.com", or "*.example.com" for every name that ends in .example.com. Ports are ignored.
 class HostPattern {
  public:
   explicit HostPattern(std::string_view pattern);
 
-  // What of a Host is matched: in lower case, without the port and without a dot at its end. The result is in `host` or
-  // in `scratch`.
+  // The part of a Host that is matched: lower case, without port and trailing dot. The result is a view of `host` or
+  // `scratch`.
   static std::string_view name_in(std::string_view host, std::string& scratch);
-  // A name as name_in() gives it.
+  // `name` comes from name_in().
   bool matches(std::string_view name) const;
-  // Whether it matches everything that the other one does.
+  // Whether it matches everything that `other` matches.
   bool covers(const HostPattern& other) const;
 
  private:
   std::string name_;
-  bool below_ = false;  // every name that ends in name_, which begins with a dot
+  bool below_ = false;  // matches every name that ends in name_, which begins with a dot
 };
 
-// As metrics, the access log and operators know a route: its path, behind its hosts if it has any.
+// The name of a route in metrics, the access log and for operators: its path, preceded by its hosts if it has any.
 std::string route_label(const Route& route);
 
 struct RoutedPolicy {
-  const Policy* policy;           // null: no route fits, the request passes through
+  const Policy* policy;           // null: no route matches, the request passes through
   std::size_t upstream;           // index into the upstreams
-  std::size_t index;              // of the route in the file; as many as there are: none fits
+  std::size_t index;              // of the route in the file; the number of routes if none matches
   std::string_view route;         // its label
-  std::string_view strip_prefix;  // of the path, before it goes to the backend
+  std::string_view strip_prefix;  // removed from the path before it goes to the backend
 };
 
 class Routes {
  public:
-  // Upstream names have been checked; there is at least one upstream.
+  // Upstream names have been checked, and there is at least one upstream.
   Routes(const std::vector<Route>& routes, const std::vector<Upstream>& upstreams);
 
-  // The path in its normal form; the host as the request has it, empty if it has none.
+  // `path` is in normal form; `host` is as the request has it, or empty.
   RoutedPolicy find(Method method, std::string_view path, std::string_view host) const;
-  // As find() answers when no route fits.
+  // The result of find() if no route matches.
   RoutedPolicy none() const;
-  // Of problems that come before a route is known, or without one: as on every route, where all have the error object.
+  // The wording of problems without a route: that of the error object, if all routes use it.
   const Wording& common_wording() const { return common_wording_; }
 
  private:

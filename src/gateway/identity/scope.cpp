@@ -17,8 +17,7 @@ using Kind = CallerSource::Kind;
 
 const HostNames all_different;
 
-// Keeps the records of a route in shadow mode apart from those of requests that are protected, so that switching it to
-// enforce starts clean.
+// Separates the records of a route in shadow mode from protected ones, so that a switch to enforce starts clean.
 constexpr std::string_view shadow_mark = "shadow";
 
 FoundSource find_header(std::string_view name, const http::RequestHead& head) {
@@ -31,15 +30,15 @@ FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   return found;
 }
 
-// Credentials that a client makes anew for every try: a payment, or a signature over time and nonce. Its retry would be
-// another caller, and would execute again.
+// Credentials that a client makes anew for every try: a payment, or a signature over time and nonce. If they identified
+// the caller, a retry would execute again.
 bool is_for_one_try(std::string_view credentials) {
   constexpr std::array<std::string_view, 9> schemes = {
       "Payment", "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "Signature", "Hawk", "Digest", "Negotiate",
       "NTLM",    "PrivateToken"};
   const std::string_view scheme = credentials.substr(0, credentials.find_first_of(" \t"));
   if (std::ranges::any_of(schemes, [scheme](std::string_view each) { return iequals(scheme, each); })) return true;
-  // OAuth 1. Some send a token that stays the same under this name.
+  // OAuth 1. Some clients send a constant token under this name.
   return iequals(scheme, "OAuth") && credentials.contains("oauth_signature=");
 }
 
@@ -133,10 +132,10 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 void ScopeParts::add_source(const CallerSource& source, std::optional<std::string_view> value) {
   const std::string_view text = value.value_or("");
   if (missing_ == nullptr && (text.empty() || text == "\"\"")) missing_ = &source;
-  // Where it was read from: "7" in one header is not "7" in another, nor in a cookie or a claim.
+  // Include the source: "7" in one header is not "7" in another, in a cookie or in a claim.
   add(mark_of(source.kind));
   add(source.name);
-  add(value ? "given" : "absent");  // an empty value is not the same as none
+  add(value ? "given" : "absent");  // an empty value differs from none
   add(text);
 }
 
@@ -157,7 +156,7 @@ void ScopeParts::read_token(const CallerSource& source, const http::RequestHead&
   }
 }
 
-// With its issuer: two of them may call two people by one name.
+// Include the issuer: two issuers may use the same name for different people.
 void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
   if (!token_read_) read_token(source, head, facts);
   std::optional<std::string_view> claim;
@@ -170,8 +169,8 @@ void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& 
   add_source(source, claim);
 }
 
-// On a route whose only source is a header of a trusted proxy the program stands for that proxy, so that a gateway
-// behind one makes the same ids.
+// On a route whose only source is a header of a trusted proxy, the program takes that proxy's place, so that a gateway
+// behind the proxy computes the same ids.
 void ScopeParts::add_verified(const Policy& policy, std::string_view caller) {
   verified_ = true;
   if (policy.caller.size() == 1 && policy.caller.front().kind == Kind::proxy_header) {
@@ -179,7 +178,7 @@ void ScopeParts::add_verified(const Policy& policy, std::string_view caller) {
     return;
   }
   add("program");
-  add("");  // no source has an empty mark, so this is never taken for an issuer and its claim
+  add("");  // no source has an empty mark, so this cannot be confused with an issuer and its claim
   add("given");
   add(caller);
 }
@@ -204,7 +203,7 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
       }
       case Kind::jwt: add_claim(source, head, facts); break;
       case Kind::mtls_subject:
-        add(facts.tls_issuer);  // two authorities may call two clients by one name
+        add(facts.tls_issuer);  // two authorities may issue the same subject to different clients
         add_source(source, facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
         break;
       case Kind::client_ip:
@@ -227,7 +226,7 @@ void ScopeParts::add_header(std::string_view name, const http::RequestHead& head
 
 ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts)
     : host_(head, facts.hosts != nullptr ? *facts.hosts : all_different, facts.trust) {
-  // Whatever the route's scope is: behind one gateway, two hosts can be two tenants.
+  // Always include the host: two hosts behind one gateway can be two tenants.
   add("host");
   for (const std::string_view part : host_.parts()) add(part);
   for (const ScopePart part : policy.scope) {
@@ -244,7 +243,7 @@ ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, cons
         add("path");
         add(head.path);
         break;
-      case ScopePart::life: break;  // looked up with every claim, and no part of the id: life.hpp
+      case ScopePart::life: break;  // looked up with every claim, but no part of the id: life.hpp
     }
   }
   ONCE_ASSERT(policy.scope_headers.size() <= max_scope_headers);

@@ -1,4 +1,4 @@
-// Whose request it is and what its key is bound to: the parts that go into the operation id.
+// The caller of a request and the scope of its key: the parts that make up the operation id.
 #pragma once
 
 #include <array>
@@ -19,23 +19,23 @@
 
 namespace once::gateway {
 
-// Config allows this many sources of a caller's identity.
+// The most sources of a caller's identity; the configuration enforces it.
 inline constexpr std::size_t max_caller_sources = 8;
 inline constexpr std::size_t max_scope_headers = 4;
 
-// What a scope is made of beside the head of the request; of the caller only what the route's sources need is filled
-// in.
+// The inputs of a scope besides the request's head; of the caller, only what the route's sources need is filled in.
 struct CallerFacts {
-  const HostNames* hosts = nullptr;  // null: every host is another one
+  const HostNames* hosts = nullptr;  // null: every host is different
   PeerTrust trust = PeerTrust::client;
   std::string_view peer = {};                         // ClientIo::peer
   std::string_view tls_subject = {};                  // empty: no verified certificate
-  std::string_view tls_issuer = {};                   // who vouches for it
+  std::string_view tls_issuer = {};                   // its issuer
   const http::AddressSet* trusted_proxies = nullptr;  // null: none
-  std::string_view token_header = "Authorization";    // there behind the scheme Bearer, in any other the token alone
-  TokenCache* tokens = nullptr;                       // there is one where a route reads tokens
+  // after the scheme Bearer in Authorization, alone in any other header
+  std::string_view token_header = "Authorization";
+  TokenCache* tokens = nullptr;  // set if a route uses tokens
   Time now = {};
-  // Who asks, as the program around a gate has verified it: instead of the route's sources. Empty: nobody said.
+  // The caller as verified by the program around a gate: replaces the route's sources. Empty: not set.
   std::string_view verified = {};
 };
 
@@ -48,21 +48,21 @@ class ScopeParts {
 
   std::span<const std::string_view> parts() const { return std::span(parts_).first(count_); }
   const AskedHost& host() const { return host_; }
-  // Those that say who asks; empty if a source is missing: part of a caller is none.
+  // The parts that identify the caller; empty if a source is missing, because a partial identity is none.
   std::span<const std::string_view> caller() const {
     return std::span(parts_).subspan(caller_begin_, missing_ == nullptr ? caller_count_ : 0);
   }
 
-  // A caller's header or cookie that is there twice: which one the backend believes is anyone's guess, and a guess
-  // could hand one caller's answer to another. Null if there is none.
+  // A caller's header or cookie that occurs twice. Backends differ in which one they use, and a wrong guess could give
+  // one caller's response to another. Null if there is none.
   const CallerSource* ambiguous() const { return ambiguous_; }
-  // The same of one of the route's scope_headers; empty if there is none.
+  // The same for the route's scope_headers; empty if there is none.
   std::string_view repeated() const { return repeated_; }
-  // A source that says nothing, or an empty text. Null if there is none.
+  // A source that is absent or empty in the request. Null if there is none.
   const CallerSource* missing() const { return missing_; }
-  // The program around a gate has said who asks.
+  // Whether the program around a gate has set the caller.
   bool verified() const { return verified_; }
-  // There is a token, and it is not good.
+  // Set if there is a token and it is invalid.
   std::optional<TokenFault> token_fault() const { return token_fault_; }
 
  private:
@@ -74,9 +74,9 @@ class ScopeParts {
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
 
-  // Host and each scope part have a mark and their values; a caller has a mark, and for each source what it is, whether
-  // it is there and its value, behind the issuer of a claim or a certificate. A header of the scope has as much. Shadow
-  // mode adds a mark.
+  // The most parts. Host and each scope part have a mark and values. A caller has a mark and, for each source, its
+  // kind, whether it is present, and its value, preceded by the issuer of a claim or a certificate. A scope header has
+  // as many. Shadow mode adds a mark.
   std::array<std::string_view, 5 * max_caller_sources + 4 * max_scope_headers + 12> parts_;
   AskedHost host_;
   std::size_t count_ = 0;
@@ -92,27 +92,27 @@ class ScopeParts {
   std::string client_ip_;
 };
 
-// Why a request with a key is not served for the sake of its caller. nullopt: it is.
+// The problem if a request with a key is refused because of its caller. nullopt: it is served.
 std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header);
 
-// The address of whoever sent it, through trusted proxies; see http::client_address().
+// The client's address, taken through trusted proxies; see http::client_address().
 std::optional<http::IpAddress> client_address(const http::RequestHead& head, std::string_view peer,
                                               const http::AddressSet& trusted_proxies);
 
-// Whether somebody checked who asks: a signature, a certificate, a proxy that is trusted. Anybody can send another
-// header, or another cookie, with every request.
+// Whether the caller was authenticated: by a signature, a certificate or a trusted proxy. Any client can send a new
+// header or cookie with every request.
 bool is_proven(const Policy& policy, const ScopeParts& scope);
 
-// Values that a request has of one source.
+// The values of one source in a request.
 struct FoundSource {
   std::size_t count = 0;
-  std::string_view value;  // the last
+  std::string_view value;  // the last one
 };
 
-// Cookies of that name in a Cookie header, added to what was found so far.
+// Adds the cookies of that name in a Cookie header to `found`.
 void find_cookie(std::string_view header, std::string_view name, FoundSource& found);
 
-// What is behind the scheme Bearer. nullopt: another scheme, or none.
+// The credentials after the scheme Bearer. nullopt: another scheme, or none.
 std::optional<std::string_view> bearer_token(std::string_view authorization);
 
 }  // namespace once::gateway

@@ -1,5 +1,5 @@
-// How names of the dashboard's session cookies begin. A browser sends a cookie to every port of its host: one that was
-// set by the admin interface comes to the gateway, too, and must not go on to a backend.
+// The prefix of the dashboard's session cookies. Browsers send a cookie to every port of its host, so one set by the
+// admin interface also reaches the gateway, and must not be forwarded to a backend.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// The tag of whoever asked last on a connection. Most connections have one caller, and to compare is cheaper than to
-// hash.
+// Caches the tag of a connection's last caller. Most connections have one caller, and comparing is cheaper than
+// hashing.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace once::gateway {
 
 class TenantMemo {
  public:
-  // Longer callers are hashed every time: there may be thousands of connections that keep one each.
+  // Longer callers are hashed every time, because thousands of connections may each keep one.
   static constexpr std::size_t most_bytes = 512;
 
-  // Good until the next call.
+  // Valid until the next call.
   const TenantTag& of(const OperationIds& ids, std::span<const std::string_view> caller) {
     if (!is_last(caller)) {
       tag_ = ids.tenant(caller);
@@ -26,7 +26,7 @@ class TenantMemo {
   }
 
  private:
-  // Parts are kept one by one, so that ("ab", "c") is not ("a", "bc").
+  // Parts are stored separately, so that ("ab", "c") differs from ("a", "bc").
   bool is_last(std::span<const std::string_view> caller) const {
     if (caller.size() != count_ || count_ == 0) return false;
     std::string_view rest = last_;
@@ -41,7 +41,7 @@ class TenantMemo {
     last_.clear();
     count_ = 0;
     for (const std::string_view part : caller) {
-      // Never in a header, a cookie, a certificate's subject or a claim that was taken; if it were, it is not kept.
+      // No accepted header, cookie, certificate subject or claim contains this; if one did, it is not cached.
       if (last_.size() + part.size() >= most_bytes || part.contains(end_of_part)) return;
       last_.append(part).push_back(end_of_part);
     }
@@ -51,7 +51,7 @@ class TenantMemo {
   static constexpr char end_of_part = '\0';
 
   std::string last_;
-  std::size_t count_ = 0;  // 0: nobody is kept
+  std::size_t count_ = 0;  // 0: nothing is cached
   TenantTag tag_{};
 };
 

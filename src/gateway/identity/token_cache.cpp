@@ -60,7 +60,7 @@ std::optional<TokenFault> TokenCache::refused_before(const TokenDigest& digest, 
   return std::nullopt;
 }
 
-// What is not valid yet will be, and what is no token at all is found out at no cost.
+// A token that is not valid yet will become valid, and one that is malformed is cheap to refuse: neither is cached.
 void TokenCache::keep_refusal(const TokenDigest& digest, TokenFault fault, Time now) {
   switch (fault) {
     case TokenFault::too_large:

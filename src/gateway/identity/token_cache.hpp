@@ -1,8 +1,8 @@
-// Tokens that were verified or refused lately. To check a signature takes tens of microseconds and clients send the
-// same token with every request, also when it has expired; to find it here takes one hash.
+// Caches tokens that were verified or refused recently. Checking a signature takes tens of microseconds, and clients
+// send the same token with every request, even after it has expired; a cache hit costs one hash.
 //
-// Each worker has one for each generation of settings: with other keys it begins with nothing. What is found is judged
-// by the time of asking.
+// Each worker has one per generation, so new keys start with an empty cache. Expiry is judged at the time of each
+// request.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,18 @@ namespace once::gateway {
 
 class TokenCache {
  public:
-  // Entries, at most. Refusals have room of their own, so that bad tokens push out no good ones.
+  // The most entries. Refusals have separate space, so that bad tokens do not evict good ones.
   static constexpr std::size_t capacity = 4096;
   static constexpr std::size_t refused_capacity = 1024;
 
   TokenCache(std::shared_ptr<const JwtVerifier> verifier, Metrics& metrics);
 
   JwtVerifier::Verified verify(std::string_view token, Time now);
-  // Where a claim is in what was verified.
+  // The index of a claim in a verified token.
   std::optional<std::size_t> index_of(std::string_view claim) const { return verifier_->index_of(claim); }
 
   std::size_t size() const { return young_.size() + old_.size(); }
-  // How often the verifier was asked.
+  // How many times the verifier was called.
   std::size_t checks() const { return checks_; }
   std::size_t refused_size() const { return refused_.size() + refused_old_.size(); }
 
@@ -38,7 +38,7 @@ class TokenCache {
   using TokenDigest = Blob<32, struct TokenDigestTag>;  // never the token itself
   using Tokens = std::unordered_map<TokenDigest, std::shared_ptr<const VerifiedToken>>;
 
-  // Holds from this time on: what has expired would be good again if the clock were set back.
+  // Valid from this time on only: if the clock is set back, a token that had expired is good again.
   struct Refusal {
     TokenFault fault;
     Time since;
@@ -53,8 +53,8 @@ class TokenCache {
 
   std::shared_ptr<const JwtVerifier> verifier_;
   Metrics& metrics_;
-  // Two halves: when the young one is full the old one is forgotten and the young one takes its place. Who is asked for
-  // is young again.
+  // Two halves: when the young one is full, the old one is dropped and the young one takes its place. A hit moves an
+  // entry to the young half.
   Tokens young_;
   Tokens old_;
   Refusals refused_;

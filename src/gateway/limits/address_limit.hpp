@@ -1,5 +1,5 @@
-// How many connections there are from one address: for limits.max_connections_per_address, and to know whose slow ones
-// make room for others. And how many of its clients have left while their keyed requests go on.
+// Counts connections per address, for limits.max_connections_per_address and to choose which slow clients are
+// displaced. Also counts an address's keyed requests that continue without their clients.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@ namespace once::gateway {
 class AddressTable {
   struct Counts {
     std::size_t open = 0;
-    std::size_t left = 0;  // the client, but its request goes on
+    std::size_t left = 0;  // requests that continue without their clients
   };
 
  public:
-  // A connection that is counted, for as long as this is held; once its client has left, as one of those.
+  // Counts a connection while it lives; once its client has left, counts it as such.
   class Share {
    public:
     Share() = default;
@@ -37,7 +37,7 @@ class AddressTable {
       if (table_ != nullptr) table_->leave(network_, left_ ? &Counts::left : &Counts::open);
     }
     explicit operator bool() const { return table_ != nullptr; }
-    // How many connections there are from its address.
+    // The number of connections from its address.
     std::size_t count() const { return counts().open; }
     std::size_t left() const { return counts().left; }
     void client_left() {
@@ -52,7 +52,7 @@ class AddressTable {
     bool left_ = false;
   };
 
-  // Nothing is held if there are `most` already.
+  // The share is empty if there are `most` already.
   Share enter(const http::PeerNetwork& network, std::size_t most);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::nanoseconds;
 using FloatSeconds = std::chrono::duration<double>;
 
-constexpr int coarseness = 8;  // buckets a life
+constexpr int coarseness = 8;  // buckets per lifetime
 constexpr std::size_t dropped_at_once = 2;
 constexpr int longest_limit_wait = 3600;
 
@@ -42,7 +42,7 @@ std::string_view name_of(CallerLimit limit) {
 void ExpiringBytes::add(std::size_t bytes, Duration life, nanoseconds now) {
   const nanoseconds end = now + life;
   const nanoseconds width = life / coarseness;
-  Bucket* later = nullptr;  // the soonest that ends after this
+  Bucket* later = nullptr;  // the earliest bucket that ends after this
   Bucket* latest = buckets_.data();
   for (Bucket& bucket : buckets_) {
     if (bucket.until <= now) bucket = {};
@@ -58,7 +58,7 @@ void ExpiringBytes::add(std::size_t bytes, Duration life, nanoseconds now) {
     *free = {.until = end + width, .bytes = bytes};
     return;
   }
-  // Everything is taken: counted too long rather than not at all.
+  // Every bucket is in use: count the bytes too long rather than not at all.
   Bucket& shared = later != nullptr ? *later : *latest;
   shared.until = std::max(shared.until, end);
   shared.bytes += bytes;
@@ -100,7 +100,7 @@ std::size_t CallerTable::TagHash::operator()(const TenantTag& tag) const {
 }
 
 CallerTable::Shard& CallerTable::shard_of(const TenantTag& caller) {
-  constexpr unsigned high_bits = 32;  // the low ones choose a place within the shard
+  constexpr unsigned high_bits = 32;  // the low bits choose a place within the shard
   return shards_[(TagHash()(caller) >> high_bits) % shard_count];
 }
 
@@ -121,8 +121,8 @@ CallerTable::Entry& CallerTable::Shard::use(const TenantTag& caller, const Calle
   return entries.front();
 }
 
-// A few at a time, from those that were not used for the longest. Those at work are used: they must not stand in the
-// way of others that can go.
+// Drops a few entries that were not used for the longest. Entries with requests in progress count as used, so that they
+// do not block the others.
 void CallerTable::Shard::drop_some(std::size_t most, nanoseconds now) {
   for (std::size_t looked_at = 0; looked_at < dropped_at_once && !entries.empty(); ++looked_at) {
     const auto oldest = std::prev(entries.end());

@@ -1,7 +1,7 @@
-// What one caller may take of this gateway: requests at work, new keys a second, bytes of recorded answers. Counted for
-// each gateway since its start, whatever the settings were meanwhile. Callers are known by their tag, never by name;
-// those without any identity are one caller. Addresses have a table of the same kind, because anybody can be as many
-// callers as they like where nobody checks who they are.
+// Limits of one caller at this gateway: requests in progress, new keys a second, bytes of recorded responses. Counted
+// per gateway since its start, across reloads. Callers are known by tag, never by name; those without identity are one
+// caller. Addresses have a table of the same kind, because an unauthenticated client can pretend to be any number of
+// callers.
 //
 // Memory is bounded: a caller that has nothing to be remembered for is dropped, and beyond a fixed number the
 // one that was idle the longest starts anew.
@@ -26,18 +26,18 @@ namespace once::gateway {
 
 enum class CallerLimit : std::uint8_t { in_flight, new_keys, stored_bytes, address_new_keys, address_stored_bytes };
 inline constexpr std::size_t caller_limit_count = 5;
-// As it stands in the metrics, and but for the last two in the settings behind limits.caller.
+// The name in metrics and, except for the last two, of the setting under limits.caller.
 std::string_view name_of(CallerLimit limit);
 
-// Bytes that go away by themselves when what they belong to expires. Coarse: they may be counted for an eighth of their
-// life too long, never too short.
+// Bytes that are released when their records expire. Coarse: they may be counted for an eighth of their life too long,
+// never too short.
 class ExpiringBytes {
  public:
   void add(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
-  // Some that were added, and would have gone at that time.
+  // Removes bytes that were added with this end.
   void remove(std::size_t bytes, std::chrono::nanoseconds until, std::chrono::nanoseconds now);
   std::size_t live(std::chrono::nanoseconds now) const;
-  // When the first of them will go; zero if there are none.
+  // When the first bytes will be released; zero if there are none.
   std::chrono::nanoseconds first_end(std::chrono::nanoseconds now) const;
 
  private:
@@ -45,10 +45,10 @@ class ExpiringBytes {
     std::chrono::nanoseconds until{};
     std::size_t bytes = 0;
   };
-  std::array<Bucket, 12> buckets_;  // nine for what lives equally long, three for the rest
+  std::array<Bucket, 12> buckets_;  // nine for equal lifetimes, three for others
 };
 
-// What is counted for one record.
+// The bytes counted for one record.
 struct StoredBytes {
   std::size_t bytes = 0;
   std::chrono::nanoseconds until{};
@@ -56,28 +56,28 @@ struct StoredBytes {
 
 class CallerTable {
  public:
-  // Of a caller that reached a limit: which one, and after how many seconds to try again.
+  // The limit that a caller reached, and the seconds until it may retry.
   struct Refusal {
     CallerLimit limit;
     int retry_after_seconds;
   };
 
-  // A request begins; every success needs an end().
+  // Begins a request. Every success needs an end().
   bool begin(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
   void end(const TenantTag& caller);
 
-  // A key that may be new. Counted as such unless refused.
+  // Takes a key that may be new. It is counted unless refused.
   std::optional<Refusal> take_key(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
-  // It was not new.
+  // The key was not new: uncounts it.
   void give_back_key(const TenantTag& caller, const CallerLimits& limits);
-  // The store has this for a record, and had that before.
+  // Updates what the store keeps for a record, from `was` to `is`.
   void stored(const TenantTag& caller, const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is,
               std::chrono::nanoseconds now);
-  // The store has removed it before its time.
+  // The store removed the record before it expired.
   void removed(const TenantTag& caller, const StoredBytes& was, std::chrono::nanoseconds now);
-  // Whether less is counted than the quota of stored bytes.
+  // Whether the stored bytes are below the quota.
   bool has_room(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
-  // What is counted at the moment.
+  // The bytes counted now.
   std::size_t stored_bytes(const TenantTag& caller, std::chrono::nanoseconds now);
 
   std::size_t size() const;
@@ -86,15 +86,15 @@ class CallerTable {
   struct Entry {
     TenantTag caller{};
     std::size_t in_flight = 0;
-    double keys = 0;  // that may still come at once
+    double keys = 0;  // new keys that may still come at once
     std::chrono::nanoseconds keys_at{};
-    std::chrono::nanoseconds full_at{};  // when there will be as many of them as there can be
+    std::chrono::nanoseconds full_at{};  // when `keys` is full again
     ExpiringBytes stored;
   };
   struct TagHash {
     std::size_t operator()(const TenantTag& tag) const;
   };
-  using Entries = std::list<Entry>;  // the one used last is first
+  using Entries = std::list<Entry>;  // the last used is first
   struct Shard {
     mutable std::mutex mutex;
     Entries entries;
@@ -111,11 +111,11 @@ class CallerTable {
   std::array<Shard, shard_count> shards_;
 };
 
-// A request of a caller at work, for as long as this is held.
+// Counts a caller's request in progress while it lives.
 class CallerUse {
  public:
   CallerUse() = default;
-  // False afterwards: the caller has as many at work as it may.
+  // Tests false afterwards if the caller has reached its limit.
   CallerUse(CallerTable& table, const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now)
       : table_(table.begin(caller, limits, now) ? &table : nullptr), caller_(caller) {}
   CallerUse(const CallerUse&) = delete;
@@ -133,7 +133,7 @@ class CallerUse {
   explicit operator bool() const { return table_ != nullptr; }
 
   std::optional<CallerTable::Refusal> take_key(const CallerLimits& limits, std::chrono::nanoseconds now);
-  // The key was known before.
+  // The key was not new.
   void give_back_key(const CallerLimits& limits);
   void stored(const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is, std::chrono::nanoseconds now) {
     table_->stored(caller_, limits, was, is, now);

@@ -8,11 +8,11 @@ namespace once::gateway {
 
 namespace {
 
-// What a store takes for a key beside its outcome: two records of the journal. Each holds the labels, too.
+// What a store needs for a key besides its outcome: two records of the journal, each with the labels.
 constexpr std::size_t bytes_of_record = 384;
-// What a store takes for a chunk beside its bytes.
+// What a store needs for a chunk besides its bytes.
 constexpr std::size_t bytes_of_chunk = 80;
-// To the head of a response: stopped_outcome().
+// The bytes that stopped_outcome() may add to a response head.
 constexpr std::size_t most_that_a_stop_adds = 64;
 
 std::string describe(CallerLimit limit) {
@@ -40,7 +40,7 @@ void QuotaTables::evicted(const Evicted& what, std::chrono::nanoseconds running)
 }
 
 void give_back_evicted(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock) {
-  store.tell_evictions([tables, &clock](const Evicted& what) { tables->evicted(what, clock.running()); });
+  store.notify_of_evictions([tables, &clock](const Evicted& what) { tables->evicted(what, clock.running()); });
 }
 
 bool KeyQuota::begin(const TenantTag& caller) {
@@ -94,7 +94,7 @@ void KeyQuota::claimed(const Op& op) {
   id_ = op.id;
   nonce_ = op.nonce;
   next_chunk_ = 0;
-  // That of a later attempt was counted for whoever made the first.
+  // The record of a later attempt was charged to the caller of the first one.
   const bool is_new = op.record && op.record->attempt == Attempt{1};
   count({.record = is_new ? bytes_of_record + 2 * (op.tenant.size() + op.route.size()) : 0}, op.terms.ttl);
 }
@@ -124,7 +124,7 @@ bool KeyQuota::has_room_for(const Op& op) {
   return !network_ || tables_.networks.has_room(*network_, limits_.address, now);
 }
 
-// The answer was lost: what may be there counts until the store says more.
+// The reply was lost: charge what may be stored until the store reports more.
 void KeyQuota::may_be_done(const Op& op) {
   if (!is_own(op)) return;
   if (op.verb == Verb::append) appended(op);
@@ -135,8 +135,8 @@ void KeyQuota::may_be_done(const Op& op) {
   }
 }
 
-// Its caller may have stopped the stream elsewhere: then the head is recorded beside the chunks. It counts until the
-// store says more.
+// The caller may have stopped the stream at another gateway; then the head is recorded besides the chunks. Charge it
+// until the store reports more.
 void KeyQuota::may_be_stopped(const Op& op) {
   if (!is_own(op) || op.nonce != nonce_ || kept_.chunks == 0) return;
   Kept kept = kept_;
@@ -144,14 +144,14 @@ void KeyQuota::may_be_stopped(const Op& op) {
   count(kept, life_);
 }
 
-// The caller may still stop a stream whose outcome is unknown: then its head is recorded beside the chunks.
+// The caller may still stop a stream whose outcome is unknown; then its head is recorded besides the chunks.
 std::size_t KeyQuota::most_of_outcome(State state, const OutcomeBytes& outcome, std::size_t chunks) const {
   const std::size_t size = outcome ? outcome->size() : 0;
   const bool may_be_stopped = state == State::unknown && chunks > 0;
   return may_be_stopped ? std::max(size, head_ + most_that_a_stop_adds) : size;
 }
 
-// Also under a claim that was made for another request, and handed to this one that had none.
+// Also for a claim that was made by another request and handed to this one.
 void KeyQuota::ended(const Op& op) {
   claimed_ = true;
   id_ = op.id;
@@ -167,7 +167,7 @@ void KeyQuota::ended(const Op& op) {
         op.terms.ttl);
 }
 
-// What became of a claim that was lost.
+// Charges what became of a claim that was lost.
 void KeyQuota::seen(const Op& op) {
   if (!op.record) {
     count({}, life_);
@@ -176,7 +176,7 @@ void KeyQuota::seen(const Op& op) {
   } else {
     const OutcomeBytes& outcome = op.record->outcome;
     const std::size_t chunks = may_have_chunks(*op.record) ? kept_.chunks : 0;
-    // Another gateway may have ended it, for a ttl of its own.
+    // Another gateway may have ended it, with its own ttl.
     const Duration life = std::max(op.record->expires_at - op.now, Duration::zero());
     count({.record = kept_.record, .chunks = chunks, .outcome = most_of_outcome(op.record->state, outcome, chunks)},
           life);
@@ -210,9 +210,9 @@ void KeyQuota::settle(const Reply& reply) {
                           reply.ending == Ending::in_flight || reply.ending == Ending::mismatch;
   const bool known = reply.known_key || of_another || reply.attempt > Attempt{1};
   if (caller_ && known) caller_.give_back_key(limits_.caller);
-  // Only what was taken: retries over the limit must not make room for new keys.
+  // Only give back what was taken: retries over the limit must not make room for new keys.
   if (network_ && known && network_counted_) tables_.networks.give_back_key(*network_, limits_.address);
-  // Its claim was handed to another request, which counts it.
+  // The claim was handed to another request, which charges it.
   if (of_another && kept_ != Kept()) count({}, life_);
 }
 
@@ -224,7 +224,7 @@ Task<std::optional<CallerTable::Refusal>> refuse_new_key(KeyQuota& quota, const 
   Op known;
   known.id = operation;
   co_await store.run(known, home);
-  // A store that does not answer will say so again to the request itself.
+  // If the store does not answer, the request itself will report that.
   if (known.status != OpStatus::done || known.record) co_return std::nullopt;
   co_return refusal;
 }

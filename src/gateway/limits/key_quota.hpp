@@ -1,6 +1,6 @@
-// What one request with a key takes of the quotas of its caller (limits.caller) and of the network that it comes from
-// (limits.address). Stored bytes are counted by what the store answers to the ops of the request's claim, so they are
-// true however the request ends: answered, stopped, cut off, taken over or recorded by the backend.
+// What one keyed request is charged under the quotas of its caller (limits.caller) and its network (limits.address).
+// Stored bytes follow the store's results for the ops of its claim, so they are correct however the request ends:
+// answered, stopped, cut off, taken over or committed by the backend.
 #pragma once
 
 #include <chrono>
@@ -20,15 +20,15 @@
 namespace once::gateway {
 
 struct QuotaTables {
-  TenantTag anonymous{};  // of requests without a caller
+  TenantTag anonymous{};  // the tag of requests without a caller
   CallerTable callers{};
-  CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
+  CallerTable networks{};  // unproven callers, by http::PeerNetwork
 
-  // The store has removed a record, or a part of it, before it expired.
+  // The store evicted a record, or a part of it, before it expired.
   void evicted(const Evicted& what, std::chrono::nanoseconds running);
 };
 
-// What a store evicts is given back.
+// Uncharges what a store evicts.
 void give_back_evicted(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock);
 
 class KeyQuota {
@@ -38,26 +38,26 @@ class KeyQuota {
   KeyQuota(QuotaTables& tables, const Limits& limits, const Clock& clock)
       : tables_(tables), limits_(limits), clock_(clock) {}
 
-  // The request is at work for its caller until this is destroyed. False: the caller has as many at work as it may.
+  // Counts the request as in progress for its caller until this is destroyed. False: the caller has reached its limit.
   bool begin(const TenantTag& caller);
-  // New keys are charged to this network, too. nullopt: to none.
+  // Charges new keys to this network too. nullopt: to none.
   void charge(const std::optional<TenantTag>& network) { network_ = network; }
   bool is_limited() const { return caller_ || network_; }
 
-  // A key that may be new. Counted as such unless refused.
+  // Takes a key that may be new. It is charged unless refused.
   std::optional<CallerTable::Refusal> take_key();
-  // Whether this op may go to the store: a chunk of a stream may not while the caller or the network is over its quota
-  // of stored bytes. Streams that began together would go far beyond it otherwise.
+  // Whether this op may go to the store: chunks of a stream are refused while the caller or the network is over its
+  // quota of stored bytes. Otherwise streams that began together could exceed it by far.
   bool has_room_for(const Op& op);
-  // The store has answered an op of this request.
+  // Call when the store has answered an op of this request.
   void answered(const Op& op);
-  // This op ends the claim at some time, when the request is over.
+  // This op will end the claim after the request is over.
   void ends_later(const Op& op);
-  // What became of the request: gives back a key that was known before.
+  // Call at the end of the request: gives back a key that was not new.
   void settle(const Reply& reply);
 
  private:
-  // Of the claim of this request.
+  // What the store keeps for this request's claim.
   struct Kept {
     std::size_t record = 0;
     std::size_t chunks = 0;
@@ -74,7 +74,7 @@ class KeyQuota {
   void may_be_stopped(const Op& op);
   void seen(const Op& op);
   std::size_t most_of_outcome(State state, const OutcomeBytes& outcome, std::size_t chunks) const;
-  // A newer claim may have been handed to the request. It has no chunks.
+  // A newer claim, without chunks, may have been handed to the request.
   void follow(const Nonce& nonce);
   void count(const Kept& kept, Duration life);
 
@@ -83,22 +83,22 @@ class KeyQuota {
   const Clock& clock_;
   CallerUse caller_;
   std::optional<TenantTag> network_;
-  bool network_counted_ = false;  // the key, as a new one
+  bool network_counted_ = false;  // the key was counted as new
   bool claimed_ = false;
   OperationId id_{};
   Nonce nonce_{};
   std::uint32_t next_chunk_ = 0;
-  std::size_t head_ = 0;  // the first chunk
+  std::size_t head_ = 0;  // bytes of the first chunk
   Kept kept_;
   Duration life_{};
   StoredBytes caller_bytes_;   // as counted
   StoredBytes network_bytes_;  //
 };
 
-// Why a key that would be one too many is refused; nullopt if it may go on. A key that the store has is not new.
+// The refusal for a new key over the limit; nullopt if the request may continue. A key that the store has is not new.
 Task<std::optional<CallerTable::Refusal>> refuse_new_key(KeyQuota& quota, const OperationId& operation, Lanes& store,
                                                          Executor& home);
-// What a caller is told who has reached a limit.
+// The problem for a caller that reached a limit.
 Problem limit_problem(const CallerTable::Refusal& refusal);
 
 }  // namespace once::gateway

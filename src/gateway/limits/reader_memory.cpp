@@ -14,8 +14,8 @@ std::optional<ReaderMemory::Room> ReaderMemory::take(const TenantTag& caller, st
   const auto own = held_by_.find(caller);
   const std::size_t needed = bytes + (own != held_by_.end() ? own->second : 0);
   if (held_ > 0 && needed > left) return std::nullopt;
-  // It is little, and a client that was told a part already would be cut off: half of what is reserved for recording
-  // may be used, too.
+  // Readers need little, and refusing one would disconnect a client in the middle: they may use half of the reserve for
+  // recording too.
   if (!usage_.take(HeldFor::replay, bytes, max_body_memory + max_body_memory / 8)) return std::nullopt;
   held_ += bytes;
   held_by_[caller] = needed;

@@ -1,5 +1,5 @@
-// What readers of recorded chunks hold: at most half of limits.max_body_memory, so that responses can be recorded
-// however many readers there are. One caller's readers may hold as much as is left for the others.
+// The memory of readers of recorded chunks: at most half of limits.max_body_memory, so that responses can be recorded
+// however many readers there are. One caller's readers may use as much as they leave for others.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class ReaderMemory {
   ReaderMemory(const ReaderMemory&) = delete;
   ReaderMemory& operator=(const ReaderMemory&) = delete;
 
-  // What a reader holds at a time. Given back when this ends.
+  // Memory of one reader, given back on destruction.
   class Room {
    public:
     Room() = default;
@@ -47,7 +47,7 @@ class ReaderMemory {
     std::size_t bytes_ = 0;
   };
 
-  // Nothing: there is no room for this caller under this limits.max_body_memory. One reader always finds room in here.
+  // nullopt: no memory for this caller under this limits.max_body_memory. A single reader always gets some.
   std::optional<Room> take(const TenantTag& caller, std::size_t bytes, std::size_t max_body_memory);
 
  private:

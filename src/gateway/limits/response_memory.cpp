@@ -7,28 +7,28 @@ namespace once::gateway {
 
 namespace {
 
-// A client that reads at any usual speed has made room by then.
+// A client of any usual speed has read its response, and freed memory, by then.
 constexpr Duration longest_wait_for_room = std::chrono::seconds(1);
 constexpr Duration room_pause = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Task<bool> TagRoom::take(std::size_t bytes) {
-  co_return usage_.take(HeldFor::tag, bytes, most_);
+Task<http::Reserved> TagRoom::take(std::size_t bytes) {
+  co_return usage_.take(HeldFor::tag, bytes, most_) ? http::Reserved::yes : http::Reserved::no;
 }
 
-Task<bool> ResponseMemory::take(std::size_t bytes) {
+Task<http::Reserved> ResponseMemory::take(std::size_t bytes) {
   Duration waited{};
   while (!usage_.take(HeldFor::response, bytes, most_for_response())) {
     if (waited >= longest_wait_for_room) {
       metrics_.bodies_dropped.add();
-      co_return false;
+      co_return http::Reserved::no;
     }
     room_.make_room();
     co_await sleep_for(home_, room_pause);
     waited += room_pause;
   }
-  co_return true;
+  co_return http::Reserved::yes;
 }
 
 Task<std::optional<ReaderMemory::Room>> ResponseMemory::room_to_read(std::size_t bytes) {
@@ -45,16 +45,16 @@ Task<std::optional<ReaderMemory::Room>> ResponseMemory::room_to_read(std::size_t
 }
 
 OutcomeBytes ResponseMemory::executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
-  return told_.share(id, nonce, std::move(outcome), HeldFor::response, std::numeric_limits<std::size_t>::max());
+  return outcomes_.share(id, nonce, std::move(outcome), HeldFor::response, std::numeric_limits<std::size_t>::max());
 }
 
 OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
-  OutcomeBytes told = told_.share(id, nonce, std::move(outcome), HeldFor::replay, most_);
-  if (!told) {
+  OutcomeBytes outcomes = outcomes_.share(id, nonce, std::move(outcome), HeldFor::replay, most_);
+  if (!outcomes) {
     metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
     room_.make_room();
   }
-  return told;
+  return outcomes;
 }
 
 }  // namespace once::gateway

@@ -1,5 +1,5 @@
-// What the response to the request at hand takes of limits.max_body_memory, from the first byte that the backend sends
-// to the last that the client reads.
+// The part of limits.max_body_memory that the current response takes, from the first byte of the backend to the last
+// byte that the client reads.
 #pragma once
 
 #include <cstddef>
@@ -8,31 +8,30 @@
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gateway/limits/reader_memory.hpp"
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "http/upstream.hpp"
 
 namespace once::gateway {
 
-// Told when there is no room. May end somebody else's request or response whose client sends or reads it too slowly:
-// there is room a moment later.
+// Called when memory runs out. May disconnect another client that sends or reads slowly; memory is free a moment later.
 class RoomMaker {
  public:
-  virtual void make_room() = 0;        // in memory
-  virtual void make_spool_room() = 0;  // on disk
+  virtual void make_room() = 0;        // memory
+  virtual void make_spool_room() = 0;  // disk space
 
  protected:
   ~RoomMaker() = default;
 };
 
-// Room for a response that is given an ETag. Without room it gets none.
+// Memory for a response that may get an ETag. If there is none, the response gets no tag.
 class TagRoom final : public http::CollectRoom {
  public:
   explicit TagRoom(Usage& usage) : usage_(usage) {}
 
   void begin(std::size_t most) { most_ = most; }
-  Task<bool> take(std::size_t bytes) override;
+  Task<http::Reserved> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::tag, bytes); }
 
  private:
@@ -40,37 +39,37 @@ class TagRoom final : public http::CollectRoom {
   std::size_t most_ = 0;
 };
 
-// Room for a response that must be recorded. Its request has been executed, so it may take a quarter more than
-// everything else, and waits a moment for room; then it is recorded without its body.
+// Memory for a response that must be recorded. Its request has been executed, so it may exceed the limit by a quarter,
+// and waits a moment; without memory it is recorded without its body.
 class ResponseMemory final : public http::CollectRoom {
  public:
-  ResponseMemory(Usage& usage, ReaderMemory& readers, ToldOutcomes& told, Executor& home, Metrics& metrics,
+  ResponseMemory(Usage& usage, ReaderMemory& readers, SharedOutcomes& outcomes, Executor& home, Metrics& metrics,
                  RoomMaker& room)
-      : usage_(usage), readers_(readers), told_(told), home_(home), metrics_(metrics), room_(room) {}
+      : usage_(usage), readers_(readers), outcomes_(outcomes), home_(home), metrics_(metrics), room_(room) {}
 
-  // A request under this limits.max_body_memory. What it reads is held for `caller`, or for its address.
+  // Begins a request under this limits.max_body_memory. Memory for reading is accounted to `caller`.
   void begin(std::size_t most, const TenantTag& caller) {
     most_ = most;
     caller_ = caller;
   }
-  // What a response that must be recorded may let all bodies take.
+  // The limit for all bodies while a response must be recorded.
   std::size_t most_for_response() const { return most_ + most_ / 4; }
 
-  Task<bool> take(std::size_t bytes) override;
+  Task<http::Reserved> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::response, bytes); }
 
-  // For a recorded response that is read part by part. Waits a moment; nothing: there is no room.
+  // Memory for reading a recorded response in parts. Waits a moment; nullopt: there is none.
   Task<std::optional<ReaderMemory::Room>> room_to_read(std::size_t bytes);
 
-  // As ToldOutcomes::share(). What was executed just now is told in any case.
+  // Like SharedOutcomes::share(), but never refused: the request has just been executed.
   OutcomeBytes executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
-  // Null: there is no room for it.
+  // Null: there is no memory for it.
   OutcomeBytes replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
 
  private:
   Usage& usage_;
   ReaderMemory& readers_;
-  ToldOutcomes& told_;
+  SharedOutcomes& outcomes_;
   Executor& home_;
   Metrics& metrics_;
   RoomMaker& room_;

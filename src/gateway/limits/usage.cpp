@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
+
 namespace once::gateway {
 
 namespace {
@@ -32,15 +34,16 @@ bool Usage::take(HeldFor what, std::size_t bytes, std::size_t most) {
 }
 
 void Usage::give_back(HeldFor what, std::size_t bytes) {
-  body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-  bytes_held_for[static_cast<std::size_t>(what)].fetch_sub(bytes, std::memory_order_relaxed);
+  const std::size_t all = body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  const std::size_t own = bytes_held_for[static_cast<std::size_t>(what)].fetch_sub(bytes, std::memory_order_relaxed);
+  ONCE_ASSERT(all >= bytes && own >= bytes);
 }
 
 bool HeldBody::append(std::string_view data, std::size_t expected, std::size_t most) {
   const std::size_t needed = bytes_.size() + data.size();
   if (needed > bytes_.capacity()) {
     const std::size_t doubled = std::max(bytes_.capacity() * 2, least_growth);
-    // No more than is to come, if that is known: most bodies say how long they are.
+    // Reserve no more than the expected length, if it is known: most bodies announce one.
     const std::size_t wanted = std::max(needed, expected > 0 ? std::min(expected, doubled) : doubled);
     const std::size_t more = wanted - std::min(wanted, counted_);
     if (!usage_.take(HeldFor::request, more, most)) return false;

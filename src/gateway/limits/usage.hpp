@@ -1,5 +1,5 @@
-// What the process uses of its limits: how many requests with a key there are, and what the bodies that are held take.
-// Shared by the workers; over a limit, new ones are sent away before anything of them is held.
+// What the process uses of its limits: keyed requests in progress, and memory of bodies. Shared by the workers; over a
+// limit, new requests are refused before they use any.
 #pragma once
 
 #include <array>
@@ -14,15 +14,15 @@
 
 namespace once::gateway {
 
-// What bytes of a body are held for.
+// The use of a body's memory.
 enum class HeldFor : std::uint8_t {
-  request,   // it must be whole before anything is decided
-  response,  // the backend's, until it is recorded and its client has read it
-  replay,    // a recorded response, until all clients that read it now have it
+  request,   // a request that must be complete before any decision
+  response,  // a backend's response, until it is recorded and its client has read it
+  replay,    // a recorded response, until all its current readers have it
   tag,       // a response that is given an ETag
 };
 inline constexpr std::size_t held_for_count = 4;
-// As it stands in the metrics.
+// The name in metrics.
 std::string_view name_of(HeldFor what);
 
 struct Usage {
@@ -30,11 +30,11 @@ struct Usage {
   std::atomic<std::size_t> body_bytes = 0;                              // limits.max_body_memory
   std::array<std::atomic<std::size_t>, held_for_count> bytes_held_for;  // of those, by HeldFor
 
-  // False: more than `most` would be held in the whole process, and nothing was taken.
+  // Reserves memory. False: more than `most` would be in use in the whole process; nothing was reserved.
   bool take(HeldFor what, std::size_t bytes, std::size_t most);
   void give_back(HeldFor what, std::size_t bytes);
 
-  // A request at work, for as long as this is held.
+  // Counts a request in progress while it lives.
   class Share {
    public:
     Share() = default;
@@ -54,7 +54,7 @@ struct Usage {
     Usage* usage_ = nullptr;
   };
 
-  // Nothing is held if there are as many as there may be.
+  // Returns an empty share if `most` requests are in progress.
   Share begin(std::size_t most) {
     if (in_flight.fetch_add(1, std::memory_order_relaxed) < most) return Share(*this);
     in_flight.fetch_sub(1, std::memory_order_relaxed);
@@ -62,8 +62,8 @@ struct Usage {
   }
 };
 
-// A body that is collected. What it takes, used or not, is counted while it is held: by bytes that came, not by bytes
-// that were announced, so that announcing costs nobody anything.
+// A body being collected. Its memory, used or not, is counted by bytes received, not by bytes announced, so that
+// announcing a length costs others nothing.
 class HeldBody {
  public:
   explicit HeldBody(Usage& usage) : usage_(usage) {}
@@ -71,20 +71,20 @@ class HeldBody {
   HeldBody& operator=(const HeldBody&) = delete;
   ~HeldBody() { release(); }
 
-  // Whether a body of this size would find room now.
+  // Whether a body of this size would fit now.
   bool may_take(std::size_t size, std::size_t most) const {
     const std::size_t held = usage_.body_bytes.load(std::memory_order_relaxed);
     return size <= counted_ || held + (size - counted_) <= most;
   }
 
-  // False: there is no room within `most` bytes of the whole process. `expected`: of the whole body, if known.
+  // False: it does not fit into `most` bytes of the whole process. `expected` is the whole length, if known.
   bool append(std::string_view data, std::size_t expected, std::size_t most);
   std::string_view view() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
 
-  // For more of the same body.
+  // Empties it for more of the same body.
   void reuse() { bytes_.clear(); }
-  // For the next body: large ones give their memory back.
+  // Empties it for the next body; large buffers are freed.
   void clear();
   void release();
 

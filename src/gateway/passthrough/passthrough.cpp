@@ -21,8 +21,8 @@ using http::UpstreamConnectionPtr;
 
 namespace {
 
-// A client that waits for 100 (Continue) is asked for its body by Once if the backend has not done so by then. Many
-// backends never do, and clients commonly wait for a second.
+// If the client waits for 100 Continue and the backend has not sent it by then, Once sends it: many backends never do,
+// and clients usually wait for a second.
 constexpr Duration continue_wait = std::chrono::milliseconds(100);
 constexpr std::size_t most_joined = std::size_t{16} << 10U;
 
@@ -143,8 +143,8 @@ bool PassThrough::may_try_elsewhere(UpstreamConnection::HeadRead read) const {
   return status == 502 || status == 503 || status == 504;
 }
 
-// The closed connection goes first: its server may have no room for another one.
-Task<bool> PassThrough::send_fresh() {
+// Close the old connection first: the server may be at its connection limit.
+Task<PassThrough::Sent> PassThrough::send_fresh() {
   const UpstreamGroup::Turn first = turn_;
   upstream_.reset();
   request_->backend.group().retry_fresh(turn_);
@@ -152,21 +152,21 @@ Task<bool> PassThrough::send_fresh() {
   repeated_ = sent == Sent::ok;
   if (!repeated_) turn_ = first;
   watch_client();
-  co_return repeated_;
+  co_return sent;
 }
 
-// The first connection is kept until a second one has taken the request: without it, its answer is the one there is.
-Task<bool> PassThrough::send_elsewhere() {
-  if (!request_->backend.group().retry_elsewhere(turn_)) co_return false;
+// Keep the first connection until a second one has accepted the request: its response is used if there is no second.
+Task<PassThrough::Sent> PassThrough::send_elsewhere() {
+  if (!request_->backend.group().retry_elsewhere(turn_)) co_return Sent::unreachable;
   repeated_ = true;
   UpstreamConnectionPtr first = std::move(upstream_);
   const Sent sent = co_await send_request();
   if (sent != Sent::ok) upstream_ = std::move(first);
   watch_client();
-  co_return sent == Sent::ok;
+  co_return sent;
 }
 
-// Nothing was sent while it looks for one, so a client that leaves meanwhile takes its request with it.
+// Nothing has been sent yet, so a client that leaves cancels its request.
 Task<UpstreamConnectionPtr> PassThrough::connection() {
   const Duration idle_max = repeatable_ ? request_->safe_idle_max : request_->unsafe_idle_max;
   UpstreamGroup& group = request_->backend.group();
@@ -188,7 +188,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   const bool all_here = in_buffer || was_read;
   std::string_view body = request_->body;
   if (in_buffer) body = unread.substr(0, static_cast<std::size_t>(framing.length));
-  // A body is announced if the client announced one.
+  // The body is framed if the client sent one.
   if (was_read && framing.kind != Framing::Kind::none) {
     framing = {.kind = Framing::Kind::length, .length = body.size()};
   }
@@ -219,7 +219,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     if (request_->write != nullptr && !request_->write->may_send()) co_return Sent::not_permitted;
     const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.stream_idle);
     written = sent.status == Io::ok;
-    if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
+    if (sent.bytes > 0) break;  // a backend that stopped reading may still have answered
     const bool reused = upstream_->reused();
     upstream_.reset();
     if (!reused) request_->backend.group().took_nothing(turn_);
@@ -229,7 +229,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   if (client_.body.ended()) {
     if (written) upstream_->request_written();
   } else if (!written) {
-    upload_ = Upload::refused;  // the body must not follow half a head
+    upload_ = Upload::refused;  // the body must not follow an incomplete head
   } else {
     upload_ = Upload::running;
     spawn(upload());
@@ -237,21 +237,21 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   co_return Sent::ok;
 }
 
-// Not of a client that left before anything was sent: there was no request.
+// Not called for a client that left before anything was sent: there was no request.
 void PassThrough::observe_whole(std::string_view body) {
   if (request_->observer == nullptr) return;
   if (!body.empty()) request_->observer->body_part(body);
   request_->observer->body_ended();
 }
 
-// Beside the response: a backend may answer before it has read everything.
+// Runs beside the response: a backend may answer before it has read everything.
 Task<void> PassThrough::upload() {
   while (true) {
     const BodyChunk chunk = co_await client_.next_body();
     if (chunk.kind == BodyChunk::Kind::data) {
       if (request_->observer != nullptr) request_->observer->body_part(chunk.data);
-      const bool taken = co_await upload_chunk(chunk.data);
-      if (taken) continue;
+      const Io sent = co_await upload_chunk(chunk.data);
+      if (sent == Io::ok) continue;
       upload_ = Upload::refused;
       break;
     }
@@ -264,7 +264,7 @@ Task<void> PassThrough::upload() {
       if (upload_ == Upload::done) upstream_->request_written();
       break;
     }
-    // The client broke its promise of a body; what the backend got so far must not look like a request.
+    // The client did not send the whole body: the backend must not take the part for a complete request.
     upload_ = chunk.kind == BodyChunk::Kind::timed_out ? Upload::late : Upload::malformed;
     upstream_->socket().cancel();
     break;
@@ -272,7 +272,7 @@ Task<void> PassThrough::upload() {
   if (upload_awaited_) upload_awaited_.resume();
 }
 
-Task<bool> PassThrough::upload_chunk(std::string_view data) {
+Task<Io> PassThrough::upload_chunk(std::string_view data) {
   char size[18];
   Socket& to = upstream_->socket();
   http::WriteAll::Pieces pieces{data};
@@ -281,10 +281,10 @@ Task<bool> PassThrough::upload_chunk(std::string_view data) {
     pieces = {std::string_view(size, length), data, "\r\n"};
   }
   const IoResult sent = co_await to.write_all(pieces, request_->timeouts.stream_idle);
-  co_return sent.status == Io::ok;
+  co_return sent.status;
 }
 
-// A response that ended before the request did ends both.
+// If the response ends before the request, both end.
 Task<void> PassThrough::end_upload() {
   if (upload_ == Upload::running) {
     client_.socket.cancel();
@@ -301,8 +301,8 @@ void PassThrough::watch_client() {
   if (const auto what = client_.socket.watch(*this)) peer_moved(*what);
 }
 
-// A client that closed only its own side is served to the end, unless what it gets has none. In a queue it does not
-// wait on: most who do that have left, and the one who has not is told that it may ask again.
+// A half-closed client is served to the end, unless its response has none. While queued it is assumed to have left:
+// most have, and the reply asks the others to retry.
 void PassThrough::peer_moved(Socket::Peer what) {
   if (looking_ && what != Socket::Peer::bytes) request_->backend.group().give_up(turn_);
   const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
@@ -335,13 +335,13 @@ Task<PassedResult> PassThrough::relay() {
     }
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (may_try_fresh(read)) {
-      const bool sent = co_await send_fresh();
-      if (sent) continue;
+      const Sent sent = co_await send_fresh();
+      if (sent == Sent::ok) continue;
     }
     note_served(read);
     if (may_try_elsewhere(read)) {
-      const bool sent = co_await send_elsewhere();
-      if (sent) continue;
+      const Sent sent = co_await send_elsewhere();
+      if (sent == Sent::ok) continue;
     }
     const bool goes_on = goes_on_alone() && read == UpstreamConnection::HeadRead::ok;
     if ((client_gone_ || client_.sent_end) && !goes_on) co_return PassedResult{};
@@ -359,8 +359,8 @@ Task<PassedResult> PassThrough::relay() {
       upstream_->drop_head();
       continue;
     }
-    const bool relayed = co_await relay_interim();
-    if (!relayed && !goes_on) co_return PassedResult{};
+    const Io relayed = co_await relay_interim();
+    if (relayed != Io::ok && !goes_on) co_return PassedResult{};
     if (status == 101) {
       client_.socket.unwatch();
       co_await tunnel(client_.socket, client_.buffer, upstream_->socket(), upstream_->buffer(),
@@ -381,8 +381,7 @@ Task<PassedResult> PassThrough::relay() {
   co_return result;
 }
 
-// Nothing more than a hint: a client that does not wait for it takes no harm, and one that is gone is noticed
-// elsewhere.
+// Only a hint: a client that does not wait for it is not affected, and one that has left is noticed elsewhere.
 Task<void> PassThrough::ask_for_body() {
   if (upload_ != Upload::running || client_.pace.bytes > 0) co_return;
   body_asked_for_ = true;
@@ -408,14 +407,14 @@ PassedResult PassThrough::lost() const {
   return result;
 }
 
-Task<bool> PassThrough::relay_interim() {
-  if (client_.head.version == http::Version::http_1_0) co_return true;
+Task<Io> PassThrough::relay_interim() {
+  if (client_.head.version == http::Version::http_1_0) co_return Io::ok;
   interim_relayed_ = true;
   write_head(true);
   head_.append("\r\n");
   const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
   head_.clear();
-  co_return sent.status == Io::ok;
+  co_return sent.status;
 }
 
 bool PassThrough::chunked_to_client() const {
@@ -437,7 +436,7 @@ void PassThrough::write_head(bool interim) {
     if (from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id")) continue;
     dated = dated || same_name(field.name, "Date");
     if (same_name(field.name, "Content-Length")) {
-      // Not its line, which may have the same length several times.
+      // Without the backend's own line, which may repeat the length.
       if (own_length) head_.append("Content-Length: ").append(field.value).append("\r\n");
     } else {
       head_.append(field.line);
@@ -457,12 +456,13 @@ void PassThrough::write_head(bool interim) {
   }
 }
 
-// Whoever sent a key believes that a retry is safe. A backend that honours keys itself has said so.
+// A client that sent a key believes that retries are safe: tell it that they are not. A backend that honours keys
+// itself has said so in this field.
 void PassThrough::append_ignored_key(std::string& head, const http::ResponseHead& from) const {
   if (request_->key_ignored && !from.find("Idempotency-Status")) head.append("Idempotency-Status: bypassed\r\n");
 }
 
-// An answer that comes before the whole request may end the upload: the client is told that its connection ends, too.
+// A response that comes before the whole request may end the upload: then tell the client that its connection closes.
 bool PassThrough::keeps_client(bool known_end) const {
   const bool uploaded = upload_ == Upload::none || upload_ == Upload::done;
   return known_end && uploaded && client_.head.persistence == http::Persistence::keep && !request_->closing;
@@ -473,7 +473,7 @@ Task<PassedResult> PassThrough::relay_body() {
   if (request_->observer != nullptr) request_->observer->answered(from);
   client_.pace.conversation = true;
   events_ = is_event_stream(from);
-  // A client that left before anyone knew that it would get events, or while its upload was read, is noticed here.
+  // Start watching here, to notice a client that left before it was known to get events, or while its upload was read.
   if (events_) watch_client();
   write_head(false);
   const bool known_end =
@@ -491,14 +491,14 @@ Task<PassedResult> PassThrough::relay_body() {
   }
   while (true) {
     if (!chunk) {
-      // Nothing more is here: what is goes out before anything is waited for.
+      // No more bytes are ready: send the head before waiting.
       const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
       head_.clear();
       if (sent.status != Io::ok) break;
       chunk = co_await upstream_->next(longest_silence());
     }
     if (chunk->kind == BodyChunk::Kind::broken || chunk->kind == BodyChunk::Kind::timed_out) {
-      // The client must not take half a body for a whole one.
+      // The client must not mistake half a body for a complete one.
       client_.socket.reset_on_close();
       broken.fault = upstream_->fault();
       co_return broken;
@@ -507,8 +507,8 @@ Task<PassedResult> PassThrough::relay_body() {
     if (chunk->kind == BodyChunk::Kind::data) following = upstream_->ready();
     const bool last = chunk->kind == BodyChunk::Kind::end || (following && following->kind == BodyChunk::Kind::end);
     const bool more = following && following->kind == BodyChunk::Kind::data;
-    const bool relayed = co_await relay_chunk(chunk->data, last, more);
-    if (!relayed) break;
+    const Io relayed = co_await relay_chunk(chunk->data, last, more);
+    if (relayed != Io::ok) break;
     if (last) co_return PassedResult{.status = from.status, .keep = keep, .whole = true, .problem = {}, .detail = {}};
     chunk = following;
   }
@@ -518,12 +518,14 @@ Task<PassedResult> PassThrough::relay_body() {
 
 Task<PassedResult> PassThrough::read_rest_alone() {
   PassedResult result{.status = upstream_->head().status, .keep = false, .whole = false, .problem = {}, .detail = {}};
-  if (goes_on_alone()) result.whole = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
+  auto rest = http::Transfer::cut_off;
+  if (goes_on_alone()) rest = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
+  result.whole = rest == http::Transfer::whole;
   co_return result;
 }
 
-// What came together goes on together: a small chunk waits for the next one if that is here already.
-Task<bool> PassThrough::relay_chunk(std::string_view data, bool last, bool more) {
+// Chunks that arrived together are relayed together: a small chunk is joined with the next one if that is already here.
+Task<Io> PassThrough::relay_chunk(std::string_view data, bool last, bool more) {
   char size[18];
   http::WriteAll::Pieces pieces{head_, data};
   if (chunk_out_ && data.empty()) pieces = {head_, last ? http::last_chunk : ""};
@@ -534,11 +536,11 @@ Task<bool> PassThrough::relay_chunk(std::string_view data, bool last, bool more)
   if (data.size() <= http::small_body) {
     for (std::size_t i = 1; i < pieces.size(); ++i) head_.append(pieces[i]);
     pieces = {head_};
-    if (more && head_.size() < most_joined) co_return true;
+    if (more && head_.size() < most_joined) co_return Io::ok;
   }
   const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts->body_idle);
   head_.clear();
-  co_return sent.status == Io::ok;
+  co_return sent.status;
 }
 
 }  // namespace once::gateway

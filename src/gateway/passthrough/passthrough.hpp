@@ -1,5 +1,5 @@
-// Requests that Once does not protect: streamed in both directions as they come, nothing held back, nothing kept.
-// Server-sent events, long polls, uploads, and WebSocket or another upgrade that is allowed.
+// Requests that Once does not protect are streamed in both directions as they arrive; nothing is delayed or stored.
+// Server-sent events, long polls, uploads, and WebSocket or other upgrades that are allowed.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ namespace once::gateway {
 
 class Worker;
 
-// Looks on while a request passes by, and never holds it up.
+// Observes a request that passes through, without ever delaying it.
 class PassObserver {
  public:
   virtual void body_part(std::string_view data) = 0;
   virtual void body_ended() = 0;
-  virtual void answered(const http::ResponseHead& head) = 0;  // not by an interim response
+  virtual void answered(const http::ResponseHead& head) = 0;  // not called for interim responses
 
  protected:
   ~PassObserver() = default;
@@ -39,43 +39,43 @@ struct PassedRequest {
   Worker& worker;
   const Timeouts& timeouts;
   std::string_view request_id;
-  const Wording& wording;    // of the route
-  Duration safe_idle_max;    // how long a connection may have rested for a request that may be sent again …
-  Duration unsafe_idle_max;  // … and for one that may not
-  const std::vector<std::string>& upgrades;  // protocols that a client may switch to
-  bool has_key = false;                      // honoured or not: it is never sent again
-  bool key_ignored = false;                  // it has a key that is not honoured: the answer says so
-  bool closing = false;                      // the gateway is draining: the connection ends with this response
+  const Wording& wording;                    // of the route
+  Duration safe_idle_max;                    // the longest idle time of a connection for a request that may be resent …
+  Duration unsafe_idle_max;                  // … and for one that may not
+  const std::vector<std::string>& upgrades;  // protocols that a client may upgrade to
+  bool has_key = false;                      // honoured or not: such a request is never resent
+  bool key_ignored = false;                  // it has a key that is not honoured, and the response says so
+  bool closing = false;                      // the gateway is draining: close the connection after this response
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
-  const Tagging* tagging = nullptr;  // the response may be given an ETag
+  const Tagging* tagging = nullptr;  // set if the response may get an ETag
   http::CollectRoom* tag_room = nullptr;
-  const CorsGrant* cors = nullptr;  // what it says to scripts of other origins
+  const CorsGrant* cors = nullptr;  // the CORS fields to add
   PassObserver* observer = nullptr;
-  // Begun, and ended by the caller. Once it went out, a client that leaves cancels nothing: how it ended is to be
-  // known.
+  // Begun, and ended by the caller. Once the write was sent, a client that leaves does not cancel it, because its
+  // outcome must be known.
   ResourceWrite* write = nullptr;
-  std::string_view body = {};  // of a write: read as a whole and framed by us
-  UpstreamUse* use = nullptr;  // until the head of the response; filled in, unless it is null
+  std::string_view body = {};  // the body of a write, read completely and framed by us
+  UpstreamUse* use = nullptr;  // filled in up to the head of the response, unless it is null
 };
 
 struct PassedResult {
-  int status = 0;                      // of what the client got; 0 if it got nothing
-  bool keep = false;                   // the client's connection is fit for another request
-  bool whole = false;                  // the whole response came, or nothing was sent to the backend
-  std::optional<ProblemKind> problem;  // nothing was sent to the client yet: answer with this
+  int status = 0;                      // sent to the client; 0: nothing was sent
+  bool keep = false;                   // the client's connection can be reused
+  bool whole = false;                  // the whole response arrived, or nothing was sent to the backend
+  std::optional<ProblemKind> problem;  // set if nothing was sent to the client yet: answer with this
   std::string detail;
-  std::optional<http::ResponseFault> fault = std::nullopt;  // the backend's response is malformed
+  std::optional<http::ResponseFault> fault = std::nullopt;  // set if the backend's response is malformed
 };
 
 class PassThrough final : private http::Socket::Watcher {
  public:
   PassThrough(ClientIo& client, Metrics& metrics) : client_(client), metrics_(metrics) {}
 
-  // One at a time; reused so that its scratch space is.
+  // One request at a time; reused to keep its buffers.
 
   Task<PassedResult> run(const PassedRequest& request);
-  // Gives that space back.
+  // Frees the buffers.
   void release_memory() {
     std::string().swap(head_);
     std::string().swap(added_);
@@ -93,13 +93,13 @@ class PassThrough final : private http::Socket::Watcher {
   Task<http::UpstreamConnectionPtr> connection();
   void observe_whole(std::string_view body);
   Task<void> upload();
-  Task<bool> upload_chunk(std::string_view data);
+  Task<http::Io> upload_chunk(std::string_view data);
   Task<void> end_upload();
 
   Task<PassedResult> relay();
-  // How the server dealt with the request, unless it was the client who ended it.
+  // Reports how the server handled the request, unless the client ended it.
   void note_served(http::UpstreamConnection::HeadRead read);
-  Task<bool> relay_interim();
+  Task<http::Io> relay_interim();
   Task<void> ask_for_body();
   PassedResult lost() const;
   PassedResult unanswered(http::UpstreamConnection::HeadRead read) const;
@@ -107,34 +107,34 @@ class PassThrough final : private http::Socket::Watcher {
   Task<std::optional<PassedResult>> hold_for_tag();
   Task<PassedResult> answer_not_modified();
   bool keeps_client(bool known_end) const;
-  Task<bool> relay_chunk(std::string_view data, bool last, bool more);
+  Task<http::Io> relay_chunk(std::string_view data, bool last, bool more);
   void write_head(bool interim);
   void append_ignored_key(std::string& head, const http::ResponseHead& from) const;
   bool chunked_to_client() const;
-  // What is done when the client takes no more of the response.
+  // Reads the rest of the response after the client stopped reading.
   Task<PassedResult> read_rest_alone();
 
-  // Only a request that asks for nothing to be done, and has no key.
+  // Whether the request may be resent: a safe method and no key.
   bool is_repeatable() const;
-  // Once, and only while the client has seen nothing of an answer.
+  // Whether it may be resent now: only once, and while the client has seen nothing of a response.
   bool may_be_repeated() const;
-  // On an idle connection that the backend closed just as the request went out.
+  // Whether to try a new connection: the backend closed the idle one just as the request was sent.
   bool may_try_fresh(http::UpstreamConnection::HeadRead read) const;
   bool may_try_elsewhere(http::UpstreamConnection::HeadRead read) const;
-  // Sends it to the same server on a new connection. False: the server could not be reached.
-  Task<bool> send_fresh();
-  // Sends it to a second server. False: to none, and what the first one said counts.
-  Task<bool> send_elsewhere();
-  // What of the client's Upgrade goes on: protocols that are allowed, and only without a body, whose bytes would be
-  // read for the request and for the tunnel at once. Otherwise Upgrade is left out and the request is served as
+  // Resends to the same server on a new connection.
+  Task<Sent> send_fresh();
+  // Resends to a second server. Unless `ok`, the first response counts.
+  Task<Sent> send_elsewhere();
+  // Decides which protocols of the client's Upgrade are forwarded: those that are allowed, and only without a request
+  // body, whose bytes could be read as part of the tunnel. Otherwise Upgrade is dropped and the request is served as
   // HTTP/1.1, as RFC 9110 7.8 allows.
   void choose_upgrade();
   bool upgrades() const { return !upgrade_.empty(); }
-  // The backend switched to a protocol that was offered to it.
+  // Whether the backend switched to an offered protocol.
   bool switched_as_asked() const;
-  // An event stream has no end that could be waited for.
+  // Whether to read on without the client. An event stream has no end to wait for.
   bool goes_on_alone() const { return request_->write != nullptr && !events_; }
-  // Of the backend. A write to a resource keeps others waiting.
+  // The longest silence of the backend. A write to a resource keeps others waiting.
   Duration longest_silence() const {
     return request_->write != nullptr ? request_->timeouts.response : request_->timeouts.stream_idle;
   }
@@ -144,20 +144,20 @@ class PassThrough final : private http::Socket::Watcher {
   const PassedRequest* request_ = nullptr;
   http::UpstreamConnectionPtr upstream_;
   std::chrono::nanoseconds began_{};
-  UpstreamGroup::Turn turn_;  // the way to it
-  bool looking_ = false;      // for a connection
+  UpstreamGroup::Turn turn_;  // its connection to the backend
+  bool looking_ = false;      // waiting for a connection
   Upload upload_ = Upload::none;
   std::coroutine_handle<> upload_awaited_;
   bool client_gone_ = false;
-  bool events_ = false;  // an event stream: a client that closed its side has left
+  bool events_ = false;  // an event stream: a half-closed client has left
   bool chunk_out_ = false;
-  bool interim_relayed_ = false;          // the client has seen something of an answer
+  bool interim_relayed_ = false;          // the client has seen part of a response
   bool repeatable_ = false;               // is_repeatable()
-  bool repeated_ = false;                 // it was sent a second time, and is not sent a third time
-  bool body_asked_for_ = false;           // by us: the client was told to go on
-  std::optional<std::string_view> held_;  // what of the body was waited for and not yet relayed
-  std::string etag_;                      // that the response is given; empty: none
-  std::string upgrade_;                   // protocols that are offered to the backend
+  bool repeated_ = false;                 // it was resent, and is not resent again
+  bool body_asked_for_ = false;           // we sent the client 100 Continue
+  std::optional<std::string_view> held_;  // body bytes that were read and not yet relayed
+  std::string etag_;                      // the ETag to add; empty: none
+  std::string upgrade_;                   // protocols offered to the backend
   std::string head_;                      // for the client
   std::string added_;                     // fields for the backend
 };

@@ -1,5 +1,4 @@
-// The part of PassThrough that gives a response an ETag: its body is waited for, within limits, before its head goes
-// out.
+// The part of PassThrough that gives a response an ETag: collects its body, within limits, before the head is sent.
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "gateway/connection/reply.hpp"
@@ -11,7 +10,7 @@ namespace once::gateway {
 using http::BodyChunk;
 using http::UpstreamConnection;
 
-// A result if the request is answered by now.
+// A result if the request is answered now.
 Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
   const Tagging& tagging = *request_->tagging;
   std::optional<UpstreamConnection::Collected> body = upstream_->body_at_hand(most_tagged_body);
@@ -24,7 +23,7 @@ Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
     co_return lost();
   }
   held_ = body->data;
-  if (!body->whole) co_return std::nullopt;  // too large or too slow, or no memory: it goes on as it comes
+  if (!body->whole) co_return std::nullopt;  // too large, too slow or no memory: it is relayed as it arrives
   etag_ = etag_of(upstream_->head(), body->data);
   if (tagging.none_match.empty() || !tagging.none_match.has(etag_, TagComparison::weak)) co_return std::nullopt;
   PassedResult result = co_await answer_not_modified();

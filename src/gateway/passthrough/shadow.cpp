@@ -6,13 +6,13 @@ namespace once::gateway {
 
 namespace {
 
-// More books than this are not opened at one time by one worker: the store does not keep up.
+// The most shadow requests of one worker at a time; beyond it the store is too slow.
 constexpr std::size_t most_open = 10'000;
 Shadowed shadowed(Verdict verdict) {
   switch (verdict) {
     case Verdict::execute: return Shadowed::executed;
     case Verdict::replay:
-    case Verdict::not_kept: return Shadowed::replayed;  // no body is ever kept here
+    case Verdict::not_kept: return Shadowed::replayed;  // shadow records have no body
     case Verdict::mismatch: return Shadowed::mismatch;
     case Verdict::in_flight: return Shadowed::in_flight;
     case Verdict::too_early:
@@ -131,14 +131,14 @@ void Shadow::answered(const http::ResponseHead& head) {
 void Shadow::end(std::optional<ProblemKind> problem) {
   if (!verdict_ && !claiming_) decide(Shadowed::incomplete);
   answer_.delivery = delivery_of(answer_.status, problem);
-  // The body passed by unread, so only the setting that needs no proof is followed.
+  // The body passed unparsed, so only the setting that needs no check of it applies.
   const bool unproven = answer_.unframed && policy_.record.unframed == Unframed::unknown;
   if (unproven && answer_.delivery == Delivery::whole) answer_.delivery = Delivery::unframed;
   if (const auto waiting = std::exchange(answer_.awaited, nullptr)) waiting.resume();
 }
 
 Task<void> Shadow::keep_books(std::shared_ptr<Shadow> self) {
-  // Others take over neither the store nor the loop before the books are closed.
+  // Neither the store nor the loop may be handed over before this has ended.
   self->worker_.hold();
   self->worker_.metrics().may_need_store.add();
   co_await self->claim_and_finish();

@@ -1,7 +1,7 @@
-// Shadow mode: the request passes through as if Once were not there, and beside it the books are kept as if it were.
-// The records have ids of their own, so a route that is switched to enforce starts clean.
+// Shadow mode: requests pass through unprotected, while Once records what it would have done. The records have ids of
+// their own, so a switch to enforce starts clean.
 //
-// Nothing here is ever waited for by the request: a store that is slow, full or down costs a verdict, not an answer.
+// The request never waits for this: a slow, full or unavailable store costs a verdict, not a response.
 #pragma once
 
 #include <coroutine>
@@ -28,14 +28,14 @@
 
 namespace once::gateway {
 
-// Of one request. Outlives it until the books are closed.
+// Shadows one request, and may outlive it until its claim has ended.
 class Shadow final : public PassObserver, public std::enable_shared_from_this<Shadow> {
  public:
   // The head is used until end().
   Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& routed, const http::RequestHead& head,
          std::string_view request_id);
 
-  // Before the request passes, and when it has: with the problem that it was answered with, if by Once.
+  // begin() is called before the request passes, end() afterwards, with the problem if Once answered it.
   void begin(RequestKey key, const IdentityRules& rules, const RequestFacts& facts);
   void end(std::optional<ProblemKind> problem);
 
@@ -43,11 +43,11 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   void body_ended() override;
   void answered(const http::ResponseHead& head) override;
 
-  // Writes the request's line to the access log: now if the verdict is there, otherwise when it is.
+  // Writes the request's access log line: now if the verdict is known, otherwise as soon as it is.
   void account(const AccessLine& line);
 
  private:
-  // co_await answer: how it went at the backend is known.
+  // co_await answer: resumes when the result at the backend is known.
   struct Answer {
     std::optional<Delivery> delivery;
     int status = 0;
@@ -62,7 +62,7 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
 
   static Task<void> keep_books(std::shared_ptr<Shadow> self);
   Task<void> claim_and_finish();
-  // What the answer makes of the claim.
+  // Ends the claim according to the backend's answer.
   void settle_claim();
   void decide(Shadowed verdict);
 
@@ -73,8 +73,8 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   const std::string_view route_;
   const http::RequestHead& head_;
   const std::string request_id_;
-  std::optional<RequestIdentity> identity_;  // used as the head is
-  std::optional<Key> key_;                   // none: derived from the body
+  std::optional<RequestIdentity> identity_;  // valid while the head is
+  std::optional<Key> key_;                   // absent: derived from the body
   HeldBody body_;
   std::optional<Shadowed> verdict_;
   bool claiming_ = false;
@@ -85,7 +85,7 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   LeaseKeeper lease_;
   Answer answer_;
   std::optional<AccessLine> line_;  // waits for the verdict
-  std::string method_;              // what it refers to
+  std::string method_;              // storage for the line's strings
   std::string path_;
   std::string trace_;
   std::string client_;

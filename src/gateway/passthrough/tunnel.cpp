@@ -17,32 +17,32 @@ struct Tunnel {
   void await_resume() const noexcept {}
 };
 
-Task<bool> copy_until_end(http::Socket& from, http::Buffer& buffer, http::Socket& to, Duration idle_limit,
-                          Tunnel& tunnel_state) {
+Task<http::Transfer> copy_until_end(http::Socket& from, http::Buffer& buffer, http::Socket& to, Duration idle_limit,
+                                    Tunnel& tunnel_state) {
   while (true) {
     if (!buffer.empty()) {
       const http::IoResult sent = co_await to.write_all(buffer.unread(), idle_limit);
-      if (sent.status != http::Io::ok) co_return false;
+      if (sent.status != http::Io::ok) co_return http::Transfer::cut_off;
       buffer.consume(buffer.unread().size());
       tunnel_state.last_moved = from.loop().now();
     }
     const http::IoResult got = co_await from.read_some(buffer.room(), idle_limit);
     if (got.status == http::Io::end) {
       to.shut_down_writing();
-      co_return true;
+      co_return http::Transfer::whole;
     }
-    // Silence in one direction is no reason to end while the other one moves.
+    // Silence in one direction is fine while the other one is active.
     if (got.status == http::Io::timed_out && from.loop().now() - tunnel_state.last_moved < idle_limit) continue;
     if (got.status == http::Io::failed) to.reset_on_close();
-    if (got.status != http::Io::ok) co_return false;
+    if (got.status != http::Io::ok) co_return http::Transfer::cut_off;
     tunnel_state.last_moved = from.loop().now();
     buffer.commit(got.bytes);
   }
 }
 
 Task<void> copy(http::Socket& from, http::Buffer& buffer, http::Socket& to, Duration idle_limit, Tunnel& tunnel_state) {
-  const bool clean = co_await copy_until_end(from, buffer, to, idle_limit, tunnel_state);
-  if (!clean) {
+  const http::Transfer copied = co_await copy_until_end(from, buffer, to, idle_limit, tunnel_state);
+  if (copied == http::Transfer::cut_off) {
     from.cancel();
     to.cancel();
   }

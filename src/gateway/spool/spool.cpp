@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.hpp"
 #include "base/descriptor.hpp"
 
 namespace once::gateway {
@@ -72,14 +73,15 @@ SpoolResult<std::unique_ptr<SpoolFile>> SystemSpoolDisk::create(const std::strin
   return std::make_unique<SystemSpoolFile>(std::move(file));
 }
 
-// Owns itself until it was executed.
+// Deletes itself once executed.
 struct Spool::Close final : OffloadJob {
   Close(Spool& of, std::unique_ptr<SpoolFile> closed, std::uint64_t taken)
       : spool(of), file(std::move(closed)), bytes(taken) {}
 
   void execute() override {
     file.reset();
-    spool.bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    const std::uint64_t before = spool.bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    ONCE_ASSERT(before >= bytes);
   }
   void executed() override { const std::shared_ptr<Close> last = std::move(self); }
 

@@ -1,5 +1,5 @@
-// Disk space for request bodies that are too large for memory. The disk and the threads that use it are ports: files
-// block, and an event loop must not.
+// Disk space for request bodies that are too large for memory. Disk and threads are ports, because file access blocks
+// and an event loop must not.
 #pragma once
 
 #include <atomic>
@@ -19,19 +19,19 @@
 namespace once::gateway {
 
 enum class SpoolFault : std::uint8_t {
-  full,    // limits.max_spool, or the disk
+  full,    // limits.max_spool is reached, or the disk is full
   failed,  // anything else
 };
 
 struct SpoolError {
   SpoolFault fault = SpoolFault::failed;
-  std::string detail;  // what the system said
+  std::string detail;  // the system's error message
 };
 
 template <class T>
 using SpoolResult = std::expected<T, SpoolError>;
 
-// A file without a name. Every call blocks, and so may its end.
+// An unnamed file. Every call may block, the destructor too.
 class SpoolFile {
  public:
   virtual ~SpoolFile() = default;
@@ -47,7 +47,7 @@ class SpoolDisk {
   virtual SpoolResult<std::unique_ptr<SpoolFile>> create(const std::string& directory) = 0;
 };
 
-// The files are gone when the process is, however it ends.
+// The files disappear with the process, however it ends.
 class SystemSpoolDisk final : public SpoolDisk {
  public:
   SpoolResult<std::unique_ptr<SpoolFile>> create(const std::string& directory) override;
@@ -66,17 +66,17 @@ class Spool {
     return OffloadCall<Act>(runner_, home, std::move(act));
   }
 
-  // False: all files together would be larger than `most`.
+  // Reserves space. False: all files together would exceed `most`.
   bool take(std::uint64_t bytes, std::uint64_t most);
-  // Whether a body of this size would find room now.
+  // Whether a body of this size would fit now.
   bool may_take(std::uint64_t bytes, std::uint64_t most) const;
-  // The end of a file for which so many bytes were taken. Returns at once.
+  // Closes a file and gives back the `bytes` reserved for it. Returns at once.
   void close(std::unique_ptr<SpoolFile> file, std::uint64_t bytes);
 
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   std::uint64_t files() const { return files_.load(std::memory_order_relaxed); }
   std::uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
-  // Since the start.
+  // Totals since the start.
   void count_file() { files_.fetch_add(1, std::memory_order_relaxed); }
   void count_failure() { failures_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -4,11 +4,13 @@
 #include <span>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace once::gateway {
 
 namespace {
 
-// How much is compared in one job: others wait meanwhile.
+// Limits of one comparison job, so that other jobs do not wait long.
 constexpr std::size_t most_reads_at_once = 4;
 constexpr std::size_t most_steps_of_a_job = 4096;
 
@@ -50,12 +52,14 @@ SpoolResult<void> SpooledBody::write_now(std::string_view bytes) {
 }
 
 bool SpooledBody::take_memory() {
+  ONCE_ASSERT(counted_ == 0);
   if (!parts_.usage.take(HeldFor::request, spool_piece, parts_.most_in_memory)) return false;
   counted_ += spool_piece;
   return true;
 }
 
 Task<SpoolResult<void>> SpooledBody::finish() {
+  ONCE_ASSERT(size_ == taken_);
   bool known = hash_.end(size_);
   while (!known) {
     auto step = parts_.spool.call(parts_.home, [this] { return compare_some(); });
@@ -81,6 +85,7 @@ SpoolResult<bool> SpooledBody::compare_some() {
 }
 
 std::optional<std::string_view> SpooledBody::at(std::uint64_t offset, std::size_t least) {
+  ONCE_ASSERT(offset <= size_);
   const std::uint64_t needed = std::min<std::uint64_t>(least, size_ - offset);
   if (offset < piece_at_ || offset + needed > piece_at_ + piece_.size()) {
     ++reads_;

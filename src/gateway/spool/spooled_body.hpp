@@ -1,5 +1,5 @@
-// The body of one request in a file of the spool: written as it comes, compared, then read for the backend. Memory is
-// the caller's buffer while it is written, and one piece afterwards.
+// The body of one request in a spool file: written as it arrives, compared, then read for the backend. It needs only
+// the caller's buffer while it is written, and one piece of memory while it is read.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@
 
 namespace once::gateway {
 
-// How much of it is in memory.
+// Bytes of the file that are in memory at a time.
 inline constexpr std::size_t spool_piece = std::size_t{256} << 10U;
 
-// At most one call is under way at a time, and none when this ends.
+// At most one call is in progress at a time, and none when this is destroyed.
 class SpooledBody final : public BodySource, private BodyBytes {
  public:
   struct Parts {
@@ -38,17 +38,17 @@ class SpooledBody final : public BodySource, private BodyBytes {
   SpooledBody& operator=(const SpooledBody&) = delete;
   ~SpooledBody();
 
-  // The next bytes of it, which stay where they are until this returns.
+  // Appends the bytes, which must stay valid until this returns.
   Task<SpoolResult<void>> write(std::string_view bytes);
-  // Memory to read it again. False: there is none.
+  // Reserves memory to read the file. False: there is none.
   bool take_memory();
-  // The body is whole: computes the fingerprint.
+  // The body is complete: computes its fingerprint.
   Task<SpoolResult<void>> finish();
   const Fingerprint& fingerprint() const { return fingerprint_; }
 
   std::uint64_t size() const override { return size_; }
   Task<std::optional<std::string_view>> read(std::uint64_t offset) override;
-  // What the system said when that failed.
+  // The system's message for the last failure.
   const std::string& error() const { return error_; }
 
  private:
@@ -62,10 +62,10 @@ class SpooledBody final : public BodySource, private BodyBytes {
   Fingerprint fingerprint_{};
   std::unique_ptr<SpoolFile> file_;
   std::uint64_t size_ = 0;
-  std::uint64_t taken_ = 0;  // of the spool
-  std::string piece_;        // of the file, from `piece_at_` on
+  std::uint64_t taken_ = 0;  // bytes reserved in the spool
+  std::string piece_;        // the part of the file from `piece_at_` on
   std::uint64_t piece_at_ = 0;
-  std::size_t counted_ = 0;  // of the memory for bodies
+  std::size_t counted_ = 0;  // bytes reserved of the memory for bodies
   std::size_t reads_ = 0;
   std::string error_;
 };

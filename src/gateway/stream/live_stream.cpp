@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace once::gateway {
 
 LiveStream::~LiveStream() {
@@ -21,11 +23,13 @@ void LiveStream::hand_over(const Nonce& nonce) {
 
 void LiveStream::begin(OutcomeBytes head) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(head_ == nullptr && head != nullptr);
   head_ = std::move(head);
 }
 
 void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(!relayed_from_ && !chunk->empty());  // an empty chunk would end the recorded part
   all_bytes_ += chunk->size();
   if (usage_.take(HeldFor::response, chunk->size(), most)) {
     hold(std::move(chunk), Counted::yes);
@@ -37,6 +41,7 @@ void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
 
 void LiveStream::relay(OutcomeBytes chunk) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(relayed_from_.has_value());
   all_bytes_ += chunk->size();
   hold(std::move(chunk), Counted::no);
 }
@@ -49,6 +54,7 @@ void LiveStream::hold(OutcomeBytes chunk, Counted counted) {
 
 void LiveStream::forget_first() {
   const Held& held = chunks_.front();
+  ONCE_ASSERT(held_bytes_ >= held.chunk->size());
   held_bytes_ -= held.chunk->size();
   if (held.counted == Counted::yes) usage_.give_back(HeldFor::response, held.chunk->size());
   chunks_.pop_front();
@@ -68,6 +74,7 @@ void LiveStream::end_as_committed(OutcomeBytes response) {
 
 void LiveStream::begin_relay(std::size_t relay_window) {
   const std::scoped_lock lock(mutex_);
+  ONCE_ASSERT(!relayed_from_);
   relayed_from_ = next();
   relay_window_ = relay_window;
   trim();
@@ -79,8 +86,8 @@ std::uint32_t LiveStream::fastest() const {
   return fastest;
 }
 
-// The last chunk stays, however large it is: a reader that keeps up never needs the store. While it is relayed, forgets
-// what every reader has, and what only those need that are further behind than the window.
+// The last chunk always stays, however large: a reader that keeps up never needs the store. While relaying, drops what
+// every reader has read, and what only readers beyond the window still need.
 void LiveStream::trim() {
   if (!relayed_from_) {
     while (chunks_.size() > 1 && held_bytes_ > window) forget_first();
@@ -92,7 +99,7 @@ void LiveStream::trim() {
   while (!chunks_.empty() && (first_ < needed || (held_bytes_ > relay_window_ && first_ < had))) forget_first();
 }
 
-// By the fastest reader, of what is held.
+// Unread bytes in memory of the fastest reader.
 std::size_t LiveStream::lacks() const {
   if (places_.empty()) return 0;
   std::size_t bytes = 0;

@@ -1,6 +1,6 @@
-// Responses that this process records as they stream. The owner publishes a chunk when it is durable; any number of
-// readers follow, each at its own speed, on the loops of their own connections. Only the last part is held: a reader
-// that is further behind reads from the store. Thread-safe.
+// Responses that this process records as they stream. The owner publishes each chunk once it is durable; any number of
+// readers follow at their own speed, on the loops of their connections. Only the last part stays in memory: a slower
+// reader reads from the store. Thread-safe.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ namespace once::gateway {
 
 enum class StreamState : std::uint8_t {
   open,
-  whole,  // all of it was published, and is recorded
-  cut,    // nothing follows, and it is not the whole response
+  whole,  // complete: everything was published and is recorded
+  cut,    // ended early: the response is not complete
 };
 
 // The claim that a stream is recorded under, and the request that it answers.
@@ -38,25 +38,25 @@ struct StreamOrigin {
   Fingerprint fingerprint = {};
 };
 
-// What operators see of a stream besides its numbers.
+// Labels of a stream for operators.
 struct StreamLabels {
   std::string tenant = {};
   std::string route = {};
-  Time since = {};  // by the clock of this process
+  Time since = {};  // by this process's clock
 };
 
 struct StreamInfo {
   OperationId id;
   Attempt attempt{1};
   StreamLabels labels;
-  std::uint64_t bytes = 0;  // of the body, so far
+  std::uint64_t bytes = 0;  // of the body so far
   std::size_t readers = 0;
 };
 
-// Chunks have the numbers that they have in the store: the head is number 0.
+// Chunk numbers are those in the store; number 0 is the head.
 class LiveStream {
  public:
-  // Of the body, so much is held. A body that is no longer is recorded as one outcome.
+  // Bytes of the body that are kept in memory. A body no longer than this is recorded as one outcome.
   static constexpr std::size_t window = std::size_t{64} << 10U;
 
   // `usage` outlives this.
@@ -73,48 +73,49 @@ class LiveStream {
 
   const OperationId& id() const { return id_; }
   Attempt attempt() const { return attempt_; }
-  // Of the request that it answers.
+  // Of the request whose response this is.
   const Fingerprint& fingerprint() const { return fingerprint_; }
-  // Of the newest claim: another one may have been handed to its execution.
+  // The nonce of the newest claim: a newer one may have been handed to the execution.
   Nonce nonce() const;
 
-  // Somebody has ended the record. The owner finds that out when it appends, or soon if its backend is silent.
+  // The record was ended by another component. The owner finds out at its next append, or soon if its backend is
+  // silent.
   void ask_owner_to_look() { owner_should_look_.store(true, std::memory_order_relaxed); }
 
-  // By the owner.
+  // Called by the owner.
   bool should_look() { return owner_should_look_.exchange(false, std::memory_order_relaxed); }
   void hand_over(const Nonce& nonce);
   // The encoded response without its body.
   void begin(OutcomeBytes head);
-  // The next chunk, which is in the store. Not held if all bodies of the process would take more than `most` bytes.
+  // Adds a chunk that is durable. It is not kept in memory if all bodies of the process would then exceed `most` bytes.
   void publish(OutcomeBytes chunk, std::size_t most);
   void end(StreamState state);
-  // Somebody else has recorded this whole response for the claim. It goes on where the published part ends.
+  // The whole response was recorded for the claim by another writer. Readers continue in it after the published part.
   void end_as_committed(OutcomeBytes response);
-  // The response is too large to be recorded: what follows is held only until all readers have it. Those that are
-  // further behind than the window, and not the fastest, lose it.
+  // The response is too large to record: the rest stays in memory only until all readers have it. Readers that fall
+  // behind by more than the window, except the fastest one, lose it.
   void begin_relay(std::size_t relay_window);
   void relay(OutcomeBytes chunk);
-  // While it is relayed: whether the fastest reader lacks at least so many of the bytes that are held. If so, the
-  // reader that changes this is told (Place::advance).
+  // While relaying: whether the fastest reader has at least `bytes` unread bytes in memory. If so, advance() of the
+  // reader that changes this returns true.
   bool fastest_is_behind(std::size_t bytes);
-  // Whether even the fastest reader still reads from the store.
+  // Whether every reader reads from the store.
   bool all_read_store() const;
-  // What is held, from chunk `first` on. 0: all of it, with the head.
+  // The chunks in memory, from number `first` on. 0: all of them, with the head.
   struct HeldChunks {
     std::uint32_t first = 0;
     std::vector<OutcomeBytes> chunks = {};
   };
   HeldChunks held() const;
-  // The first chunk. Null: a reader that comes now would not find all of it.
+  // The first chunk. Null: a reader that starts now would miss the beginning.
   OutcomeBytes head() const;
 
   struct Look {
     enum class Found : std::uint8_t {
       chunk,
-      in_store,  // it is not held any more
-      nothing,   // there is none yet, or the stream has ended: see `state`
-      gone,      // neither held nor recorded
+      in_store,  // no longer in memory
+      nothing,   // not there yet, or the stream has ended: see `state`
+      gone,      // neither in memory nor recorded
     };
     Found found = Found::nothing;
     OutcomeBytes chunk = nullptr;
@@ -122,7 +123,8 @@ class LiveStream {
     OutcomeBytes committed = nullptr;  // see end_as_committed()
   };
 
-  // A reader's place, from the first chunk of the body on. Known to the stream while it lives, which it keeps alive.
+  // The position of one reader, from the first chunk of the body on. It is registered with the stream while it lives,
+  // and keeps the stream alive.
   class Place {
    public:
     explicit Place(std::shared_ptr<LiveStream> stream);
@@ -133,7 +135,7 @@ class LiveStream {
     LiveStream& stream() const { return *stream_; }
     std::uint32_t chunk() const { return chunk_; }
     Look look() const { return stream_->look(*this); }
-    // True: the owner waits for this.
+    // Moves on. True: wake the owner, which waits for this.
     [[nodiscard]] bool advance(std::size_t chunks = 1);
 
    private:
@@ -143,12 +145,12 @@ class LiveStream {
   };
 
   std::size_t readers() const;
-  // Of the body that are held.
+  // Bytes of the body in memory.
   std::size_t bytes() const;
   StreamInfo info() const;
 
  private:
-  enum class Counted : std::uint8_t { no, yes };  // in the usage of the process
+  enum class Counted : std::uint8_t { no, yes };  // whether it is counted in the process's usage
 
   Look look(const Place& place) const;
   std::uint32_t next() const { return first_ + static_cast<std::uint32_t>(chunks_.size()); }
@@ -172,33 +174,33 @@ class LiveStream {
     Counted counted;
   };
   OutcomeBytes head_;
-  std::deque<Held> chunks_;  // of the body
-  std::uint32_t first_ = 1;  // the number of the first that is held
+  std::deque<Held> chunks_;  // those of the body in memory
+  std::uint32_t first_ = 1;  // the number of the first one in memory
   std::size_t held_bytes_ = 0;
-  std::uint64_t all_bytes_ = 0;                // published or relayed
+  std::uint64_t all_bytes_ = 0;                // bytes published or relayed
   std::optional<std::uint32_t> relayed_from_;  // the first chunk that is not in the store
   std::size_t relay_window_ = 0;
-  std::optional<std::size_t> owner_waits_;  // until the fastest reader lacks less
+  std::optional<std::size_t> owner_waits_;  // the owner waits until the fastest reader has fewer unread bytes
   StreamState state_ = StreamState::open;
   OutcomeBytes committed_;
   std::vector<Place*> places_;
 };
 
-// By operation.
+// The live streams of this process, by operation.
 class LiveStreams {
  public:
   explicit LiveStreams(Usage& usage) : usage_(usage) {}
   LiveStreams(const LiveStreams&) = delete;
   LiveStreams& operator=(const LiveStreams&) = delete;
 
-  // A stream that nobody finds before it is listed.
+  // Makes a stream that is not listed yet, so lookups do not find it.
   std::shared_ptr<LiveStream> make(const StreamOrigin& origin, StreamLabels labels = {}) {
     return std::make_shared<LiveStream>(origin, usage_, std::move(labels));
   }
   void list(const std::shared_ptr<LiveStream>& stream);
   void remove(const LiveStream& stream);
   std::shared_ptr<LiveStream> find(const OperationId& id);
-  // What it has recorded stands, and nothing follows: its readers are cut off.
+  // Cuts off the readers of this stream: what is recorded stays, nothing follows.
   void stop(const OperationId& id);
 
   // Readers that wait for the next chunk.
@@ -207,10 +209,10 @@ class LiveStreams {
   struct Counts {
     std::size_t streams = 0;
     std::size_t readers = 0;
-    std::size_t bytes = 0;  // held of their bodies
+    std::size_t bytes = 0;  // of their bodies, in memory
   };
   Counts counts() const;
-  // All that are listed, the oldest first.
+  // All listed streams, the oldest first.
   std::vector<StreamInfo> snapshot() const;
 
  private:

@@ -8,7 +8,7 @@ namespace once::gateway {
 
 namespace {
 
-// The backend's own field of this name is never recorded.
+// A field of this name from the backend is never recorded.
 constexpr std::string_view stopped_line = "Idempotency-Stopped: true\r\n";
 
 }  // namespace

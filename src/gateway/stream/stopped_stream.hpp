@@ -1,5 +1,5 @@
-// How a stream is stopped, by its caller or by an operator: its record is finished in the name of its owner, with the
-// chunks that are there. From then on the owner's appends are lost.
+// Stops a stream, for its caller or an operator: finishes the record in the name of its owner, with the recorded
+// chunks. The owner's later appends are refused as lost.
 #pragma once
 
 #include "core/outcome.hpp"
@@ -8,13 +8,13 @@
 
 namespace once::gateway {
 
-// The head as it was streamed, with word that this is not all that the backend would have said.
+// The streamed head, with a field that says that the response was stopped.
 OutcomeBytes stopped_outcome(StoredResponse head);
 
-// Whether what stands is the part of a response that was stopped.
+// Whether the record is the beginning of a response that was stopped.
 bool is_stopped(const Record& record);
 
-// Makes it the op that stops the stream of the claim whose nonce it has.
+// Prepares `op`, which has the nonce of the claim, to stop the claim's stream.
 void prepare_stop(Op& op, OutcomeBytes outcome);
 
 }  // namespace once::gateway

@@ -17,16 +17,16 @@ namespace {
 
 using http::BodyChunk;
 
-// A reader that waits looks at its stream at least this often.
+// A waiting reader checks its stream at least this often.
 constexpr Duration longest_pause = std::chrono::seconds(1);
-// Not every store notifies of the appends of other gateways: how often a reader that follows one asks the store.
+// Not every store notifies of appends by other gateways: how often to poll the store for them.
 constexpr Duration first_look = std::chrono::milliseconds(20);
 constexpr Duration slowest_look = std::chrono::milliseconds(250);
 
 constexpr BodyChunk ended{.kind = BodyChunk::Kind::end, .data = {}};
 constexpr BodyChunk cut_off{.kind = BodyChunk::Kind::broken, .data = {}};
 
-// Gives each part without what the client has already.
+// Drops the bytes that the client already has.
 class Skipping {
  public:
   explicit Skipping(std::uint64_t bytes) : left_(bytes) {}
@@ -54,27 +54,27 @@ class StreamReader final : public http::ResponseSource {
     queue(begun.chunks);
   }
 
-  // The owner ends a stream that is silent for too long, so `limit` is for a store that does not answer.
+  // The owner ends a stream that is silent for too long, so `limit` only bounds how long the store may fail to answer.
   Task<BodyChunk> next(Duration limit) override {
     Duration failing{};
     while (true) {
       const std::string_view data = at_hand();
       if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
-      if (end_) co_return *end_ == StreamState::whole && !stream_.told_unknown ? ended : cut_off;
+      if (end_) co_return *end_ == StreamState::whole && !stream_.unknown_outcome ? ended : cut_off;
       const Source source = look();
       if (source == Source::at_hand) continue;
       Duration pause = longest_pause;
       if (source == Source::store) {
-        const bool may_read = co_await make_room();
-        if (!may_read) co_return cut_off;
+        const http::Reserved room = co_await make_room();
+        if (room == http::Reserved::no) co_return cut_off;
         const Found found = co_await read_store();
         if (found == Found::something) continue;
         pause = look_.next();
         failing = found == Found::failure ? failing + pause : Duration::zero();
         if (failing > limit) co_return cut_off;
       }
-      const bool here = co_await wait(pause);
-      if (!here) co_return cut_off;
+      const Client client = co_await wait(pause);
+      if (client == Client::left) co_return cut_off;
     }
   }
 
@@ -83,9 +83,10 @@ class StreamReader final : public http::ResponseSource {
  private:
   enum class Source : std::uint8_t { at_hand, store, later };
   enum class Found : std::uint8_t { something, nothing, failure };
+  enum class Client : std::uint8_t { here, left };
 
-  // The next bytes that need neither the store nor a wait. The last byte of a known length is its end, which is told
-  // when the whole response is recorded.
+  // The next bytes that need neither the store nor a wait. If the length is known, its last byte is held back until the
+  // whole response is recorded, because it completes the response.
   std::string_view at_hand() {
     while (!chunks_.empty()) {
       held_ = std::move(chunks_.front());
@@ -103,7 +104,7 @@ class StreamReader final : public http::ResponseSource {
     return {};
   }
 
-  // More than the length that the client was told.
+  // Whether the chunk exceeds the length that the client was sent.
   bool is_too_much(std::string_view chunk) {
     const std::uint64_t most = recorded_ && recorded_->length ? *recorded_->length : chunk.size() + passed_;
     if (chunk.size() > most - std::min(most, passed_)) end_ = StreamState::cut;
@@ -122,7 +123,7 @@ class StreamReader final : public http::ResponseSource {
     return data.substr(0, data.size() - 1);
   }
 
-  // Somebody else may record another response for the claim of another gateway.
+  // Only a stream of another gateway can be replaced by a different recorded response.
   bool compares() const { return !place_ && !recorded_; }
 
   Source look() {
@@ -154,12 +155,12 @@ class StreamReader final : public http::ResponseSource {
     return Source::at_hand;
   }
 
-  Task<bool> make_room() {
-    if (ports_.memory == nullptr || room_) co_return true;
+  Task<http::Reserved> make_room() {
+    if (ports_.memory == nullptr || room_) co_return http::Reserved::yes;
     std::optional<ReaderMemory::Room> room = co_await ports_.memory->room_to_read(bytes_per_read);
-    if (!room) co_return false;
+    if (!room) co_return http::Reserved::no;
     room_ = *std::move(room);
-    co_return true;
+    co_return http::Reserved::yes;
   }
 
   Task<Found> read_store() {
@@ -184,7 +185,7 @@ class StreamReader final : public http::ResponseSource {
     if (place_ && place_->advance(chunks)) ports_.readers.notify(stream_.id);
   }
 
-  // An empty chunk is the last one, and says that the rest is not recorded.
+  // An empty chunk is the last one: the rest of the response is not recorded.
   void queue(std::vector<OutcomeBytes>& chunks) {
     if (!chunks.empty() && chunks.back()->empty()) {
       chunks.pop_back();
@@ -196,7 +197,7 @@ class StreamReader final : public http::ResponseSource {
     for (OutcomeBytes& chunk : chunks) chunks_.push_back(std::move(chunk));
   }
 
-  // Its owner says how it ends. Chunks that are not there now were lost by the store, and may come again.
+  // The owner decides how a live stream ends. Missing chunks were lost by the store and may be appended again.
   void take_for_live(Op& read) {
     const bool ours = read.record && read.record->nonce == place_->stream().nonce();
     if (ours) queue(read.chunks);
@@ -220,12 +221,13 @@ class StreamReader final : public http::ResponseSource {
       if (!owner_works(read)) end_ = StreamState::cut;
       return;
     }
-    // All of it was read. One that was stopped is whole for those who were told so with its head.
+    // Everything recorded was read. A stopped response ends cleanly only for clients whose head said that it was
+    // stopped.
     if (stopped_on_the_way_) end_ = StreamState::cut;
     if (recorded_->length) end_ = *recorded_->length == passed_ ? StreamState::whole : StreamState::cut;
   }
 
-  // The length of what was stopped is not recorded: it ends where its last chunk is, if that is still there.
+  // The length of a stopped response is not recorded: it ends at its last chunk, if that is still in the store.
   Task<void> confirm_stopped_end() {
     Op read{.verb = Verb::read, .id = stream_.id};
     read.chunk = next_ - 1;
@@ -236,7 +238,7 @@ class StreamReader final : public http::ResponseSource {
     end_ = stands ? StreamState::whole : StreamState::cut;
   }
 
-  // The stream has ended. Its chunks stay, or the record has the whole response.
+  // The stream has ended. Its body stays in chunks, or the record has the whole response.
   void learn_end(const Record& record) {
     if (record.outcome == nullptr || record.body_kept == BodyKept::no) {
       end_ = StreamState::cut;
@@ -251,7 +253,7 @@ class StreamReader final : public http::ResponseSource {
     }
   }
 
-  // The rest is what was not given yet. Unless that is another response, which somebody else has recorded.
+  // Continues in the recorded response after the bytes already given, unless the record is a different response.
   void go_on_in(OutcomeBytes outcome) {
     end_ = StreamState::cut;
     const auto response = outcome ? decode(*outcome) : std::nullopt;
@@ -267,18 +269,17 @@ class StreamReader final : public http::ResponseSource {
     rest_ = response->body.substr(passed);
   }
 
-  // False: the client has left.
-  Task<bool> wait(Duration pause) {
+  Task<Client> wait(Duration pause) {
     Waiters::Ticket ticket(place_ ? ports_.readers : ports_.waiters, stream_.id, ports_.home);
     if (place_) {
       const LiveStream::Look look = place_->look();
       const bool nothing_new = look.found == LiveStream::Look::Found::nothing && look.state == StreamState::open;
-      if (pause == longest_pause && !nothing_new) co_return true;
+      if (pause == longest_pause && !nothing_new) co_return Client::here;
     }
     const Departure departure(ports_.presence, ticket);
-    if (departure.left()) co_return false;
+    if (departure.left()) co_return Client::left;
     co_await ticket.wait(pause);
-    co_return !departure.left();
+    co_return departure.left() ? Client::left : Client::here;
   }
 
   const StreamReaderPorts ports_;
@@ -286,19 +287,19 @@ class StreamReader final : public http::ResponseSource {
   std::optional<LiveStream::Place> place_;
   Skipping skipping_;
   Backoff look_{first_look, slowest_look};
-  std::uint32_t next_ = 1;    // without a place: the next chunk to read
+  std::uint32_t next_ = 1;    // the next chunk to read, if there is no place
   std::uint64_t passed_ = 0;  // bytes of the body
-  Sha256 digest_;             // of those, if it compares
+  Sha256 digest_;             // of the bytes passed, if they are compared with the record
   std::deque<OutcomeBytes> chunks_;
   ReaderMemory::Room room_;
-  bool live_ended_ = false;               // when it was looked at last
-  std::optional<BodyInChunks> recorded_;  // the response has ended, and its chunks stay
-  bool is_part_ = false;                  // what is recorded; its owner gives the rest to its own readers only
-  bool stopped_on_the_way_ = false;       // its client was told a head that does not say so
+  bool live_ended_ = false;               // as of the last look
+  std::optional<BodyInChunks> recorded_;  // set if the response has ended and its body stays in chunks
+  bool is_part_ = false;                  // the record is a part: only the owner's own readers get the rest
+  bool stopped_on_the_way_ = false;       // the stream was stopped after its client got a head without that field
   std::string_view rest_;                 // of a recorded response, in `held_`
-  std::string_view last_byte_;            // not given yet
-  std::optional<StreamState> end_;        // what follows when nothing is at hand
-  OutcomeBytes held_;                     // what `data` is a view of
+  std::string_view last_byte_;            // held back until the response is recorded
+  std::optional<StreamState> end_;        // how the stream ends after the bytes at hand
+  OutcomeBytes held_;                     // the memory behind `data`
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The reader of a response whose body is in chunks: the body, as the connection's writer takes it. It follows a stream
-// of this process from memory while its next chunk is held, and reads from the store otherwise: what it is too far
-// behind for, streams of other gateways, and responses that were recorded before. It never holds up the owner.
+// Reads a response whose body is in chunks, for the connection that writes it to a client. Follows a live stream of
+// this process in memory, and reads from the store what is no longer in memory, streams of other gateways, and recorded
+// responses. It never blocks the owner.
 #pragma once
 
 #include <cstddef>
@@ -18,42 +18,43 @@
 
 namespace once::gateway {
 
-// What readers need beside their stream.
+// The dependencies of readers.
 struct StreamReaderPorts {
   Lanes& store;
-  Waiters& waiters;  // for the end of an operation, and for its chunks if the store notifies of them
+  Waiters& waiters;  // wakes at the end of an operation, and at its chunks if the store notifies of them
   Waiters& readers;  // of LiveStreams
   Executor& home;
-  Presence* presence = nullptr;      // of the client; null: taken to be there
-  ResponseMemory* memory = nullptr;  // null: there is always enough
+  Presence* presence = nullptr;      // of the client; null: assumed present
+  ResponseMemory* memory = nullptr;  // null: unlimited
 };
 
 struct StreamToRead {
   OperationId id;
-  OutcomeBytes head;                           // as its client was told
+  OutcomeBytes head;                           // as it was sent to the client
   std::shared_ptr<LiveStream> live = nullptr;  // null: read from the store alone
-  Nonce nonce = {};           // without `live`: of the claim whose chunks are read. If another one has taken its place,
-                              // the stream is cut off
-  std::uint64_t skip = 0;     // how many bytes of the body the client has already
-  std::uint64_t length = 0;   // of the whole body, if the client was told: its last byte is the end
-  bool told_unknown = false;  // its client was told so with the head: it gets no clean end, even if the record gets one
+  // without `live`: the claim whose chunks are read. If another claim replaces it, the reader is cut off
+  Nonce nonce = {};
+  std::uint64_t skip = 0;    // bytes of the body that the client already has
+  std::uint64_t length = 0;  // the body length that the client was sent, if any: its last byte is the end
+  // the head said that the outcome is unknown: the reader gets no clean end, even if the record does
+  bool unknown_outcome = false;
 };
 
 http::ResponseSourcePtr read_stream(const StreamReaderPorts& ports, const StreamToRead& stream);
 
-// What is read from the store at once; more only if a single chunk is larger.
+// Bytes per read from the store; more only if a single chunk is larger.
 inline constexpr std::size_t bytes_per_read = std::size_t{64} << 10U;
 
-// The first part of a recorded response, and the room for the rest.
+// The first part of a recorded response, and the memory reserved for the rest.
 struct RecordedBody {
   std::vector<OutcomeBytes> chunks;
   ReaderMemory::Room room;
 };
 
-// A response that is recorded whole, or was stopped, with its body in chunks.
+// Reads a response that has ended, complete or stopped, whose body is in chunks.
 http::ResponseSourcePtr read_recorded(const StreamReaderPorts& ports, const StreamToRead& stream, RecordedBody begun);
 
-// Whether a client that was told the one head may be told the rest of the other response. Both as they are encoded.
+// Whether a client that was sent the head of `one` may continue with the body of `other`. Both are encoded.
 bool same_head(const OutcomeBytes& one, const OutcomeBytes& other);
 
 }  // namespace once::gateway

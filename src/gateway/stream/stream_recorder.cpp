@@ -3,24 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace once::gateway {
 
 namespace {
 
 using http::BodyChunk;
 
-// A reader that is behind is looked after at least this often.
+// How often to check on a slow reader.
 constexpr Duration relay_pause = std::chrono::milliseconds(20);
 constexpr Duration longest_wait = std::chrono::seconds(1);
 
-// Whether the owner of a claim that stands like this may still record how it ends.
+// Whether a claim in this state may still be finished by its owner.
 bool is_still_open(Standing standing) {
   return standing == Standing::unseen || standing == Standing::started || standing == Standing::unknown;
 }
 
 }  // namespace
 
-// Waits until everything that was gathered is in the store, or could not be put there.
+// Resumes when every gathered byte is in the store, or could not be stored.
 struct StreamRecorder::AppenderIdle {
   StreamRecorder& recorder;
 
@@ -40,16 +42,18 @@ StreamRecorder::StreamRecorder(const StreamRecorderPorts& ports, const Op& claim
   append_.route = claim.route;
 }
 
-Task<bool> StreamRecorder::begin(OutcomeBytes head) {
-  const bool appended = co_await append(head);
-  // Nothing of it can be recorded, which holds up nobody.
+Task<Recorded> StreamRecorder::begin(OutcomeBytes head) {
+  ONCE_ASSERT(append_.chunk == 0 && taken_ == 0 && !oversize_);
+  const Recorded appended = co_await append(head);
+  // A full store: nothing is recorded, and the stream continues unrecorded.
   oversize_ = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
-  if (!appended && !oversize_) co_return false;
+  if (appended == Recorded::no && !oversize_) co_return Recorded::no;
   live_.begin(std::move(head));
-  co_return true;
+  co_return Recorded::yes;
 }
 
 void StreamRecorder::begin_unrecorded(OutcomeBytes head, std::string_view body) {
+  ONCE_ASSERT(append_.chunk == 0 && taken_ == 0 && !oversize_);
   oversize_ = true;
   gathered_ = body;
   live_.begin(std::move(head));
@@ -86,24 +90,24 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
     }
     switch (chunk.kind) {
       case BodyChunk::Kind::data: break;
-      case BodyChunk::Kind::end: co_return StreamEnd::whole;
+      case BodyChunk::Kind::end: ONCE_ASSERT(gathered_.empty() && published_ == taken_); co_return StreamEnd::whole;
       case BodyChunk::Kind::broken: co_return StreamEnd::broken;
       case BodyChunk::Kind::timed_out: co_return StreamEnd::timed_out;
     }
   }
 }
 
-// Appends the empty chunk that says that the rest is not recorded, before the first byte of that rest is sent to a
-// reader. If the stream was stopped before, this append is lost, and nothing more is sent.
+// Appends the empty chunk that marks the rest as unrecorded, before any reader gets a byte of that rest. If the stream
+// was stopped before, the append is refused as lost, and nothing more is sent.
 Task<StreamEnd> StreamRecorder::leave_record() {
   if (append_.chunk == 0) co_return StreamEnd::oversize;  // nothing is recorded
-  const bool marked = co_await append(std::make_shared<const std::string>());
+  const Recorded marked = co_await append(std::make_shared<const std::string>());
   const bool full = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
-  if (marked || full) co_return StreamEnd::oversize;
+  if (marked == Recorded::yes || full) co_return StreamEnd::oversize;
   co_return append_.status == OpStatus::lost ? StreamEnd::lost : StreamEnd::unrecorded;
 }
 
-// What failed beside it is noticed soon, not when the backend sends its next byte.
+// Check for failed appends regularly, not only when the backend sends its next byte.
 Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
   Duration waited{};
   while (true) {
@@ -116,7 +120,7 @@ Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
   }
 }
 
-// An outcome that somebody else has recorded for this claim, such as that of a caller who stops it, ends the stream.
+// If an outcome was recorded for this claim meanwhile, for example by a caller that stops the stream, end the stream.
 Task<void> StreamRecorder::look_for_end() {
   const bool doubtful = ports_.lease != nullptr && !ports_.lease->may_send();
   if (appending_ || (!live_.should_look() && !doubtful)) co_return;
@@ -124,37 +128,40 @@ Task<void> StreamRecorder::look_for_end() {
   co_await ports_.claimant.ask(seen);
   if (seen.status != OpStatus::done) live_.ask_owner_to_look();
   const Standing standing = standing_of(seen, append_.nonce);
-  // Who still appends learns of a claim that was taken over from that, and may be handed the newer one.
+  // If chunks are still recorded, the next append reports a claim that was taken over and may get a newer one, so only
+  // a recorded outcome ends the stream here.
   const bool is_over = oversize_ ? !is_still_open(standing) : standing == Standing::succeeded;
   if (appending_ || !is_over) co_return;
   if (standing != Standing::succeeded) {
-    const bool taken = co_await take_newer_claim();
-    if (taken) co_return;
+    const NewerClaim newer = co_await take_newer_claim();
+    if (newer == NewerClaim::taken) co_return;
   }
   append_.status = OpStatus::lost;
   failed_ = true;
 }
 
-// Asked when something has come: a backend that is silent ends by itself.
+// Checked when bytes arrive: a silent backend runs into its timeout.
 bool StreamRecorder::is_abandoned() {
   if (limits_.abandon_after == Duration::zero()) return false;
   const Duration now = ports_.clock.running();
   if (live_.readers() > 0) {
-    nobody_since_.reset();
-  } else if (!nobody_since_) {
-    nobody_since_ = now;
+    unread_since_.reset();
+  } else if (!unread_since_) {
+    unread_since_ = now;
   }
-  return nobody_since_ && now - *nobody_since_ >= limits_.abandon_after;
+  return unread_since_ && now - *unread_since_ >= limits_.abandon_after;
 }
 
-// Runs beside the reader of the backend, until there is nothing more to append.
+// Runs beside the read of the backend until there is nothing more to append.
 Task<void> StreamRecorder::append_gathered() {
+  ONCE_ASSERT(!appending_);
   appending_ = true;
   while (!gathered_.empty() && !failed_ && !oversize_) {
+    ONCE_ASSERT(gathered_.size() < most_gathered + largest_piece);
     auto chunk = std::make_shared<const std::string>(std::move(gathered_));
     gathered_.clear();
-    const bool appended = co_await append(chunk);
-    if (appended) {
+    const Recorded appended = co_await append(chunk);
+    if (appended == Recorded::yes) {
       publish(chunk);
     } else if (append_.status == OpStatus::failed && append_.fault == StoreFault::full) {
       gathered_.insert(0, *chunk);
@@ -168,58 +175,60 @@ Task<void> StreamRecorder::append_gathered() {
   if (awaits_appender_) awaits_appender_.resume();
 }
 
-Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
+Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {
   append_.outcome = std::move(chunk);
-  // Without the execution: a claim that was handed to it has no chunks yet, and this one would not be its first.
+  // Without the execution, so only under the old claim: a newer claim that was handed over has no chunks yet, and this
+  // one would not be its first.
   co_await ports_.claimant.end(append_, limits_.lease);
-  bool handed = append_.status == OpStatus::lost;
-  if (handed) handed = co_await take_newer_claim();
-  // A failover may have lost chunks that were told already; the last ones are still here.
+  NewerClaim newer = NewerClaim::none;
+  if (append_.status == OpStatus::lost) newer = co_await take_newer_claim();
+  // A failover may have lost chunks that were already sent; the last ones are still in memory.
   const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::no_chunks;
-  if (handed || lost_some) {
-    const bool again = co_await append_held_again();
+  if (newer == NewerClaim::taken || lost_some) {
+    const Recorded again = co_await append_held_again();
     co_return again;
   }
-  if (append_.status != OpStatus::done) co_return false;
+  if (append_.status != OpStatus::done) co_return Recorded::no;
   ++append_.chunk;
   ports_.metrics.stream_chunks.add();
   ports_.metrics.stream_bytes.add(append_.outcome->size());
-  co_return true;
+  co_return Recorded::yes;
 }
 
-// The claim is lost. Another request may have been given a newer one; or the store lost its data, and the operation is
-// claimed again. False: somebody else has it.
-Task<bool> StreamRecorder::take_newer_claim() {
-  bool taken = take_handed(append_, &work_);
-  if (!taken) taken = co_await ports_.claimant.claim_anew(append_, work_);
-  if (taken) live_.hand_over(append_.nonce);
-  co_return taken;
+// The claim is lost: another request was given a newer one, or the store lost its data and the operation is claimed
+// again.
+Task<NewerClaim> StreamRecorder::take_newer_claim() {
+  NewerClaim newer = take_handed(append_, &work_) ? NewerClaim::taken : NewerClaim::none;
+  if (newer == NewerClaim::none) newer = co_await ports_.claimant.claim_anew(append_, work_);
+  if (newer == NewerClaim::taken) live_.hand_over(append_.nonce);
+  co_return newer;
 }
 
-// The claim was lost and this execution has a newer one, which has no chunks yet; or the store has lost some.
-// What is not held any more cannot be given again.
-Task<bool> StreamRecorder::append_held_again() {
+// The claim was lost and this execution has a newer one without chunks, or the store has lost chunks. Appends again
+// what is in memory; older chunks are gone.
+Task<Recorded> StreamRecorder::append_held_again() {
   const bool handed = append_.status == OpStatus::lost;
   OutcomeBytes last = std::move(append_.outcome);
   LiveStream::HeldChunks held = live_.held();
-  if (append_.chunk == 0) held = {};  // it is the head
+  if (append_.chunk == 0) held = {};  // the first chunk is the head
   if (handed && held.first > 0) {
     answer_failed(append_, StoreFault::refused, "a newer claim has none of the chunks");
-    co_return false;
+    co_return Recorded::no;
   }
   held.chunks.push_back(std::move(last));
   append_.chunk = held.first;
   for (OutcomeBytes& chunk : held.chunks) {
     append_.outcome = std::move(chunk);
     co_await ports_.claimant.end(append_, limits_.lease);
-    if (append_.status != OpStatus::done) co_return false;
+    if (append_.status != OpStatus::done) co_return Recorded::no;
     ++append_.chunk;
   }
-  co_return true;
+  co_return Recorded::yes;
 }
 
 void StreamRecorder::publish(const OutcomeBytes& chunk) {
   note_published(*chunk);
+  ONCE_ASSERT(published_ <= taken_);
   live_.publish(chunk, ports_.most_memory);
   ports_.readers.notify(live_.id());
 }
@@ -245,7 +254,7 @@ Task<void> StreamRecorder::wait_for_readers() {
   }
 }
 
-// The end of the recorded part is dropped with the end of the stream, so the fastest reader must have it by then.
+// When the stream ends, its recorded part is deleted from the store, so the fastest reader must have read it by then.
 Task<StreamEnd> StreamRecorder::relay(http::ResponseSource& source) {
   live_.begin_relay(relay_window);
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = gathered_};
@@ -272,7 +281,7 @@ Task<StreamEnd> StreamRecorder::relay(http::ResponseSource& source) {
     case BodyChunk::Kind::data:
     case BodyChunk::Kind::end: break;
   }
-  // Unless the store has lost it.
+  // Wait for that reader, but not for ever: the store may have lost its chunks.
   for (Duration waited{}; live_.all_read_store() && !failed_ && waited < limits_.silence; waited += relay_pause) {
     co_await sleep_for(ports_.home, relay_pause);
     co_await look_for_end();

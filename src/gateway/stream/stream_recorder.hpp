@@ -1,6 +1,6 @@
-// Records a response while it streams: reads the backend, appends what came to the claim, and publishes each chunk when
-// it is durable. While one append is on its way the next chunk gathers. Readers never hold this up, and neither does a
-// client that leaves.
+// Records a response while it streams: reads the backend, appends the bytes to the claim, and publishes each chunk once
+// it is durable. While one append is in flight the next chunk gathers. Neither slow readers nor a disconnected client
+// delay it.
 #pragma once
 
 #include <coroutine>
@@ -26,13 +26,13 @@
 namespace once::gateway {
 
 enum class StreamEnd : std::uint8_t {
-  whole,       // all of it is in the store and published
-  oversize,    // larger than may be recorded: only a part is in the store; the rest is still to be relayed
-  broken,      // by the backend
+  whole,       // complete, stored and published
+  oversize,    // too large to record: a part is in the store, and the rest is to be relayed
+  broken,      // the backend broke off
   timed_out,   // the backend was silent for too long
-  abandoned,   // nobody reads it any more
-  lost,        // the claim is another one's
-  unrecorded,  // the store did not take it
+  abandoned,   // no reader was left
+  lost,        // the claim was lost
+  unrecorded,  // the store failed
 };
 
 struct StreamRecorderPorts {
@@ -40,57 +40,60 @@ struct StreamRecorderPorts {
   Executor& home;
   const Clock& clock;
   Metrics& metrics;
-  const SendPermit* lease;  // whether the claim stands, as far as is known; null: it does
-  std::size_t most_memory;  // that all bodies of the process may take; without room nothing of the stream is held
+  const SendPermit* lease;  // whether the claim is still valid; null: assumed so
+  std::size_t most_memory;  // limit for all bodies of the process; over it, chunks are not kept in memory
   Waiters& readers;
 };
 
 struct StreamLimits {
-  std::size_t max_stream;  // bytes of the body that are recorded
-  Duration silence;        // of the backend
+  std::size_t max_stream;  // of the body that is recorded
+  Duration silence;        // the longest silence of the backend
   Duration abandon_after;  // without a reader in this process; zero: never
-  Duration lease;          // for how long an append is tried
+  Duration lease;          // how long an append is retried
 };
+
+// Whether the store has recorded what was appended.
+enum class Recorded : std::uint8_t { no, yes };
 
 class StreamRecorder {
  public:
-  // `claim`: the op of the claim, whose nonce guards every append. All of them outlive this.
+  // `claim` is the op of the claim; its nonce guards every append. All arguments outlive this.
   StreamRecorder(const StreamRecorderPorts& ports, const Op& claim, Executions::Entry& work, LiveStream& live,
                  const StreamLimits& limits);
   StreamRecorder(const StreamRecorder&) = delete;
   StreamRecorder& operator=(const StreamRecorder&) = delete;
 
-  // The first chunk. False: it was not recorded.
-  Task<bool> begin(OutcomeBytes head);
-  // In place of begin() and record(): nothing is recorded of it.
+  // Appends the head as the first chunk.
+  Task<Recorded> begin(OutcomeBytes head);
+  // Instead of begin() and record(), for a response of which nothing is recorded.
   void begin_unrecorded(OutcomeBytes head, std::string_view body);
-  // The body, to its end. `begun`: its first part, which the source has given already.
+  // Records the body to its end. `begun` is the part of it that was already read from the source.
   Task<StreamEnd> record(http::ResponseSource& source, std::string_view begun);
-  // After oversize: sends on what follows, without recording it. `oversize`: it came whole.
+  // After `oversize`: relays the rest unrecorded. Returns `oversize` if it arrived whole.
   Task<StreamEnd> relay(http::ResponseSource& source);
 
-  // Of the newest claim: another one may have been handed to this execution.
+  // The nonce of the newest claim: a newer one may have been handed to this execution.
   const Nonce& nonce() const { return append_.nonce; }
-  // What became of the last append.
+  // The result of the last append.
   OpStatus status() const { return append_.status; }
   std::uint64_t body_bytes() const { return taken_; }
-  // Whether readers that have all that was published can go on with this body.
+  // Whether this body begins with the bytes that readers were already sent.
   bool continues_in(std::string_view body) const;
 
  private:
-  // No more is read while so much waits for the store.
+  // Reading pauses while this much waits for the store.
   static constexpr std::size_t most_gathered = LiveStream::window;
-  // Of what the source has given already, so much is taken at a time.
+  // Bytes that the source has already read are taken in pieces of this size.
   static constexpr std::size_t largest_piece = std::size_t{16} << 10U;
-  // How far the fastest reader may be behind a stream that is not recorded.
+  // How far the fastest reader may be behind a relayed stream.
   static constexpr std::size_t relay_window = std::size_t{1} << 20U;
 
   Task<void> append_gathered();
-  Task<bool> append(OutcomeBytes chunk);
+  Task<Recorded> append(OutcomeBytes chunk);
   Task<StreamEnd> leave_record();
-  Task<bool> take_newer_claim();
-  Task<bool> append_held_again();
-  // When it is durable.
+  Task<NewerClaim> take_newer_claim();
+  Task<Recorded> append_held_again();
+  // Publishes a chunk that is durable.
   void publish(const OutcomeBytes& chunk);
   void note_published(std::string_view bytes);
   Task<void> wait_for_readers();
@@ -113,7 +116,7 @@ class StreamRecorder {
   bool failed_ = false;
   bool oversize_ = false;
   std::optional<http::BodyChunk::Kind> source_ended_;
-  std::optional<Duration> nobody_since_;
+  std::optional<Duration> unread_since_;
   std::coroutine_handle<> awaits_appender_;
 };
 

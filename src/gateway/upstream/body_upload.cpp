@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace once::gateway {
 
 namespace {
 
-// Between two looks at a sender that is still at work when the response is whole.
+// How often to check on the sender once the response is complete.
 constexpr Duration sender_pause = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -32,6 +34,7 @@ BodyUpload::BodyUpload(Parts parts)
       limit_(parts.limit) {}
 
 void BodyUpload::start() {
+  ONCE_ASSERT(!end_);
   keeper_.sending_began();
   spawn(run());
 }
@@ -47,6 +50,7 @@ Task<BodyUpload::End> BodyUpload::send_all() {
     const auto piece = co_await body_.read(offset);
     if (stopping_) co_return End::stopped;
     if (!piece) co_return End::unreadable;
+    ONCE_ASSERT(!piece->empty() && piece->size() <= body_.size() - offset);
     const http::IoResult sent = co_await connection_->socket().write_all(*piece, limit_);
     if (stopping_) co_return End::stopped;
     if (sent.status == http::Io::timed_out) co_return End::timed_out;
@@ -57,16 +61,18 @@ Task<BodyUpload::End> BodyUpload::send_all() {
 }
 
 void BodyUpload::finish(End end) {
+  ONCE_ASSERT(!end_);
   end_ = end;
   ended_at_ = connection_->socket().loop().now();
-  // A backend that answered before the last byte went out may never read the rest, and would take the next request for
-  // a part of this one.
+  // If the backend answered before the last byte was sent, it may never read the rest, and would parse it as the next
+  // request: do not reuse the connection.
   if (end == End::whole && !answered_) connection_->request_written();
-  // A backend that waits for the rest waits in vain, and so would whoever reads its response.
+  // A backend that waits for the rest of the body will never answer: cancel, so that the reader of its response does
+  // not wait in vain.
   if (end == End::unreadable || (end == End::timed_out && !answered_)) connection_->socket().cancel();
   const std::coroutine_handle<> awaited = std::exchange(awaited_, nullptr);
   BodyKeeper& keeper = keeper_;
-  // The connection goes first: whoever keeps the body also holds what the connection needs.
+  // Free the connection first: the keeper of the body also owns objects that the connection needs.
   if (abandoned_) delete this;
   keeper.sending_ended();
   if (awaited) awaited.resume();
@@ -81,8 +87,8 @@ Task<void> BodyUpload::stop() {
   co_await sender;
 }
 
-// A backend that refused the request does not want the rest of it. Any other may still read and use it, although it has
-// answered: cutting that off would record a success for half a request.
+// A backend that refused the request does not need the rest. Any other may still be reading: cutting the upload off
+// would record a success for half a request.
 Task<void> BodyUpload::response_ended() {
   if (is_refusal()) {
     co_await stop();

@@ -1,7 +1,7 @@
-// Sends the body of a request while its response is read: a backend may answer before it has read everything, and one
-// that answers while it reads would otherwise wait for the gateway, which waits for it.
+// Sends a request body while the response is read. A backend may answer before it has read everything; if both sides
+// only wrote, they would block each other.
 //
-// What an early response means is decided by response_ended(); docs/design/0027-large-requests.md says why.
+// response_ended() decides what an early response means; docs/design/0027-large-requests.md says why.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace once::gateway {
 
-// A body in memory as one that is sent in pieces.
+// A body in memory, sent in pieces.
 class MemoryBody final : public BodySource {
  public:
   explicit MemoryBody(std::string_view bytes) : bytes_(bytes) {}
@@ -28,50 +28,51 @@ class MemoryBody final : public BodySource {
   std::string_view bytes_;
 };
 
-// One request's connection with its sender. As a source it gives the response that comes meanwhile. If it is destroyed
-// before the sender has ended, it closes the connection and stays until the sender is gone; the keeper of the body
-// learns when.
+// A connection with the sender of one request's body. As a source it yields the response that arrives meanwhile. If it
+// is destroyed before the sender has ended, it closes the connection and frees itself when the sender ends; the keeper
+// of the body is notified then.
 class BodyUpload final : public http::ResponseSource, public http::Patience {
  public:
   struct Parts {
-    http::UpstreamConnectionPtr connection;  // which has sent the head
+    http::UpstreamConnectionPtr connection;  // it has sent the head
     BodySource* large_body;                  // null: `body`
     std::string_view body;
     BodyKeeper& keeper;
-    Duration limit;  // for a backend that takes nothing
+    Duration limit;  // the longest time that the backend may read nothing
   };
   enum class End : std::uint8_t {
     whole,
-    refused,     // the connection is broken or closed
-    timed_out,   // the backend took nothing for too long
+    refused,     // the connection was broken or closed
+    timed_out,   // the backend read nothing for too long
     unreadable,  // the body cannot be read
     stopped,     // by us
   };
 
   explicit BodyUpload(Parts parts);
 
-  // Once.
+  // Call once.
   void start();
-  // The head of the final response is here: from now on, the response may go on without the rest of the upload.
+  // The final response head has arrived: from now on the response may end before the upload does.
   void answered() { answered_ = true; }
-  // Ends the sender. What is sent is half a request.
+  // Stops the sender; the request stays incomplete.
   Task<void> stop();
-  // The response is whole. Stops the sender if it is a refusal, and waits for it otherwise.
+  // The response is complete: stops the sender if it is a refusal, else waits for the sender.
   Task<void> response_ended();
   std::optional<End> end() const { return end_; }
-  // The backend has answered well, but we have cut off the request: it is unknown what it does with half of it.
+  // The backend answered with success, but the upload was cut off: it is unknown what the backend did with half a
+  // request.
   bool is_cut_off() const;
 
   http::UpstreamConnection& connection() { return *connection_; }
-  // When the sender has ended.
+  // Call after the sender has ended.
   http::UpstreamConnectionPtr take_connection() { return std::move(connection_); }
 
-  // While the response is whole and the request is not, it times out.
+  // Reads the response. Times out while the response is complete but the request is not.
   Task<http::BodyChunk> next(Duration limit) override;
   bool is_request_sent() const override { return end_.has_value(); }
   void done() override;
 
-  // The time for a response counts from the end of the request.
+  // The time limit of the response starts when the request was sent.
   bool extend(std::chrono::nanoseconds& deadline) const override;
 
  private:
@@ -94,7 +95,7 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
   bool answered_ = false;
   bool response_over_ = false;
   bool stopping_ = false;
-  bool abandoned_ = false;  // destroyed, but for the sender
+  bool abandoned_ = false;  // destroyed, only the sender still runs
 };
 
 using BodyUploadPtr = std::unique_ptr<BodyUpload, http::EndSource>;

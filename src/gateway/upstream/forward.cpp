@@ -37,13 +37,12 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
   return !is_reserved_request_header(field.name) && !head.hop_by_hop(field.name);
 }
 
-// Where a request goes is read by every proxy on its way: not with tabs or other oddities that one of them takes for
-// something else.
+// Every proxy on the way parses Host: no tabs or other oddities that one of them could read differently.
 void append_host(std::string& out, std::string_view value) {
   out.append(value.empty() ? "Host:" : "Host: ").append(value).append("\r\n");
 }
 
-// One less than came; 0 was answered and not forwarded.
+// One hop less than the client sent. With 0 hops the request was answered here and never forwarded.
 void append_hops(std::string& out, const http::RequestHead& head) {
   const auto hops = hops_left(head);
   if (!hops) return;
@@ -52,7 +51,7 @@ void append_hops(std::string& out, const http::RequestHead& head) {
   out.append("\r\n");
 }
 
-// Without sessions of the dashboard; the others as they are.
+// Drops the dashboard's session cookies and keeps the others.
 void append_cookies(std::string& out, const http::Field& field) {
   if (!field.value.contains(session_cookie)) {
     out.append(field.line);
@@ -120,14 +119,14 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
       out.append(field.line);
     }
   }
-  // An HTTP/1.0 client may leave it out, we may not.
+  // HTTP/1.0 clients may omit Host; we must send one.
   if (!as.host.empty()) {
     out.append("Host: ").append(as.host).append("\r\n");
   } else if (!head.has_host) {
     append_host(out, head.host.empty() ? as.authority : head.host);
   }
   out.append(as.added_fields);
-  // Behind those of the client, of which each is an earlier hop. The version is that of the client.
+  // Our Via goes after those of the client, which are the earlier hops. The version in it is the client's.
   if (!as.via.empty()) {
     out.append(head.version == http::Version::http_1_1 ? "Via: 1.1 " : "Via: 1.0 ").append(as.via).append("\r\n");
   }

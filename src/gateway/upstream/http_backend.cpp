@@ -32,15 +32,15 @@ Delivery delivery_of(const http::ResponseHead& head) {
   return head.framing.kind == Framing::Kind::until_close ? Delivery::unframed : Delivery::whole;
 }
 
-// How its body is handed over.
+// How the response body is handed to the exchange.
 enum class Handover : std::uint8_t {
-  whole,         // when it is whole, or larger than is recorded
-  with_head,     // as it comes
-  beyond_limit,  // when it is whole, and as it comes if it is larger than is collected
+  whole,         // when it is complete, or larger than the recording limit
+  with_head,     // with the head, as it arrives
+  beyond_limit,  // when it is complete, or as it arrives once it exceeds the collect limit
 };
 
 Handover handover_of(const http::ResponseHead& head, const RecordPolicy* policy) {
-  // 205 has no body, whatever it says.
+  // 205 has no body, whatever its head says.
   const bool no_body = head.framing.kind == Framing::Kind::none || head.status == 205;
   if (policy == nullptr || no_body) return Handover::whole;
   const StreamedHead streamed{
@@ -54,7 +54,7 @@ bool is_announced_longer(const http::ResponseHead& head, std::size_t limit) {
   return head.framing.kind == Framing::Kind::length && head.framing.length > limit;
 }
 
-// From here to the end of the scope.
+// Measures the time until the end of the scope.
 class Stopwatch {
  public:
   Stopwatch(UpstreamUse* use, const http::Loop& loop) : use_(use), loop_(loop), began_(loop.now()) {}
@@ -70,29 +70,29 @@ class Stopwatch {
   std::chrono::nanoseconds began_;
 };
 
-// The response, with what was read of its body.
+// Hands over the response with the part of the body that was read.
 void hand_over(BackendAnswer& answer, UpstreamConnection& connection, std::string_view body) {
-  // With TLS, an end that the backend did not announce is a broken connection.
+  // Over TLS an end without close_notify is reported as a broken connection, so an end is an announced one.
   answer.end_announced = connection.socket().tls() != nullptr;
   answer.head = &connection.head();
   answer.body = body;
 }
 
-// A body is announced as the client announced it: a POST without any stays without.
+// The body is framed as the client framed it: a POST without a body stays without.
 Framing framing_for(const BackendRequest& request) {
   if (request.head.framing.kind == Framing::Kind::none) return {};
   const std::uint64_t large = request.large_body != nullptr ? request.large_body->size() : 0;
   return {.kind = Framing::Kind::length, .length = std::max<std::uint64_t>(large, request.body.size())};
 }
 
-// A socket takes so much without the backend reading it. A larger body is sent beside the response.
+// A socket buffers this much without the backend reading it. A larger body is sent while the response is read.
 constexpr std::size_t sent_first = std::size_t{64} << 10U;
 
 bool is_sent_beside(const BackendRequest& request) {
   return request.keeper != nullptr && (request.large_body != nullptr || request.body.size() > sent_first);
 }
 
-// The gateway cannot read the body that it has put aside.
+// The gateway cannot read the body from its spool.
 void note_unreadable(BackendAnswer& answer, Delivery delivery) {
   answer.delivery = delivery;
   answer.refused =
@@ -111,7 +111,7 @@ BodyUploadPtr upload_of(const BackendRequest& request, UpstreamConnectionPtr con
                                        .limit = request.timeouts.response}));
 }
 
-// Why there is no response, as far as the sender of the body knows.
+// Why there is no response, as far as the body's sender knows.
 void note_end(BackendAnswer& answer, BodyUpload::End end) {
   switch (end) {
     case BodyUpload::End::whole:
@@ -172,7 +172,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     as.framing = framing_for(request);
     as.strip_prefix = request.strip_prefix;
     as.origin = request.origin;
-    // What is recorded is the whole response, not the part that one client lacks.
+    // The whole response is recorded, not only the part that this client is missing.
     as.drop_resume = request.streams_by != nullptr && request.streams_by->stream != StreamRecording::off;
     write_forwarded_head(head, request.head, as);
     const bool joined = body.size() <= http::small_body;
@@ -181,7 +181,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
     const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
     if (sent.bytes == 0) {
-      // Nothing went out: a fresh connection, or another server, may do better.
+      // Nothing was sent: try a new connection, or another server.
       connection.reset();
       if (!reused) group_.took_nothing(turn);
       continue;
@@ -191,7 +191,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
       answer = co_await receive_beside(request, upload_of(request, std::move(connection)));
     } else {
       if (sent.status == Io::ok) connection->request_written();
-      // A backend that stopped reading may have answered all the same.
+      // A backend that stopped reading may still have sent a response.
       answer = co_await receive(request, *connection, nullptr);
       if (answer.head != nullptr) answer.source = http::ResponseSourcePtr(connection.release());
       if (sent.status != Io::ok && answer.head == nullptr) {
@@ -204,7 +204,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
   }
 }
 
-// A response that is not whole yet goes on with the upload beside it.
+// If the response is incomplete, hand it over while the upload continues.
 Task<BackendAnswer> HttpBackend::receive_beside(const BackendRequest& request, BodyUploadPtr upload) {
   upload->start();
   BackendAnswer answer = co_await receive(request, upload->connection(), upload.get());
@@ -241,7 +241,7 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
       co_return answer;
     }
     if (connection.head().status >= 200) break;
-    if (connection.head().status == 101) {  // nobody asked for it
+    if (connection.head().status == 101) {  // the client did not ask to upgrade
       answer.delivery = Delivery::truncated;
       answer.fault = http::ResponseFault::unasked_switch;
       co_return answer;
@@ -268,7 +268,7 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     case BodyChunk::Kind::data:
       answer.delivery = delivery_of(connection.head());
       if (!body->whole) {
-        // Without memory to collect it, it is not kept either.
+        // Without memory to collect it, the response is not kept either.
         const bool larger = is_announced_longer(connection.head(), limit) || body->data.size() > limit;
         const bool too_large = is_announced_longer(connection.head(), most) || body->data.size() > most;
         const bool recorded = handover == Handover::beyond_limit && larger && !too_large;

@@ -1,4 +1,4 @@
-// A backend behind HTTP/1.1. Sends a request at most once: another connection, of the same server or another one, is
+// A backend over HTTP/1.1. Sends a request at most once: another connection, to the same server or another one, is
 // tried only while no byte was written.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace once::gateway {
 
 class HttpBackend final : public Backend {
  public:
-  // `via` is the name of this gateway, and outlives this.
+  // `via` is the name of this gateway; the caller keeps it alive.
   HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max,
               std::string_view via);
 
@@ -26,14 +26,15 @@ class HttpBackend final : public Backend {
   ForwardedHead head_for(const UpstreamGroup::Turn& turn) const;
 
  private:
-  // Reads a response and, if it is handed over, leaves the connection to the caller.
+  // Reads a response. If the response is handed over unfinished, its connection stays with the caller.
   Task<BackendAnswer> receive(const BackendRequest& request, http::UpstreamConnection& connection, BodyUpload* upload);
   Task<BackendAnswer> receive_beside(const BackendRequest& request, BodyUploadPtr upload);
 
   http::Loop& loop_;
   UpstreamGroup& group_;
   const Upstream& upstream_;
-  // A connection that a backend closes just as a request goes out looks like a backend that died with it.
+  // The longest idle time of a connection for a keyed request: one that the backend closes just then looks like a lost
+  // request, and its outcome would be unknown.
   Duration keyed_idle_max_;
   const std::string_view via_;
 };

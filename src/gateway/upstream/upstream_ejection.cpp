@@ -35,7 +35,7 @@ ServerEjection::Trial ServerEjection::pick(Instant now) {
 ServerEjection::Change ServerEjection::served(Served how, const Trial& trial, Instant now) {
   if (settings_.failures == 0) return Change::none;
   if (trial) return end_trial(how, trial, now);
-  if (ejected()) return Change::none;  // it was sent before that
+  if (ejected()) return Change::none;  // the request was sent before the ejection
   if (how == Served::well) {
     if (badly_.load(relaxed) != 0) badly_.store(0, relaxed);
     return Change::none;
@@ -48,7 +48,7 @@ std::int64_t ServerEjection::longer() const {
   return std::min(2 * length_.load(relaxed), in_nanoseconds(settings_.max_time));
 }
 
-// One that is well only for as long as it was out before is out for twice as long.
+// If the server worked for less time than it was ejected before, double the time.
 ServerEjection::Change ServerEjection::eject(Instant now) {
   if (!others_.enter()) return Change::none;
   const std::int64_t before = length_.load(relaxed);
@@ -56,7 +56,7 @@ ServerEjection::Change ServerEjection::eject(Instant now) {
   const std::int64_t length = again ? longer() : in_nanoseconds(settings_.time);
   std::int64_t in_service = 0;
   if (!until_.compare_exchange_strong(in_service, now.count() + length, relaxed)) {
-    others_.leave();  // another worker was faster
+    others_.leave();  // another worker ejected it first
     return Change::none;
   }
   length_.store(length, relaxed);
@@ -68,7 +68,7 @@ ServerEjection::Change ServerEjection::eject(Instant now) {
 ServerEjection::Change ServerEjection::end_trial(Served how, const Trial& trial, Instant now) {
   std::int64_t until = trial.until_;
   if (how == Served::badly) {
-    // Of several that tried it at once, the first counts.
+    // If several requests tried it at once, the first result counts.
     const std::int64_t length = longer();
     if (until_.compare_exchange_strong(until, now.count() + length, relaxed)) length_.store(length, relaxed);
     return Change::none;

@@ -1,6 +1,6 @@
-// Which servers of a backend get no new requests for a while because of how they answered: 5xx, too late, or not at
-// all. What went to them already stays theirs: nothing is ever sent again because of this. Shared by all workers;
-// everything that is written is an atomic.
+// Outlier ejection: which servers of a backend get no new requests for a while because of their responses: 5xx, too
+// late, or none. Requests already sent there stay there; nothing is resent because of this. Shared by all workers
+// through atomics.
 #pragma once
 
 #include <atomic>
@@ -12,20 +12,20 @@
 
 namespace once::gateway {
 
-// How a server dealt with a request.
+// How a server handled a request.
 enum class Served : std::uint8_t { well, badly };
 
-// By the status of its response. 501 and 505 are about the request.
+// Judges by the response's status. 501 and 505 are about the request, not the server.
 inline Served served_with(int status) {
   return status >= 500 && status != 501 && status != 505 ? Served::badly : Served::well;
 }
 
-// How many servers of one backend are ejected, and may be.
+// How many servers of one backend are ejected, and the limit.
 class EjectedServers {
  public:
   explicit EjectedServers(std::size_t most) : most_(most) {}
 
-  // False: there are as many as there may be.
+  // False: the limit is reached.
   bool enter();
   void leave() { count_.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -40,17 +40,17 @@ class ServerEjection {
 
   ServerEjection(const EjectSettings& settings, EjectedServers& others) : settings_(settings), others_(others) {}
 
-  // What came of it, for the log.
+  // The state change, for the log.
   enum class Change : std::uint8_t { none, ejected, readmitted };
 
-  // It gets nothing new.
+  // Whether the server gets no new requests.
   bool out(Instant now) const { return until_.load(std::memory_order_relaxed) > now.count(); }
-  // As it is shown: until a request found it well again, not until one may try.
+  // The displayed state: ejected until a request succeeded again, not just until one may try.
   bool ejected() const { return until_.load(std::memory_order_relaxed) != 0; }
   std::uint64_t times() const { return times_.load(std::memory_order_relaxed); }
 
-  // A request is about to go there. If the server is ejected this is the one that tries it: the others avoid it
-  // meanwhile, and only how it is served counts. Default: it is not ejected.
+  // A request that is about to go to the server. If the server is ejected, this request is its trial: the others avoid
+  // the server meanwhile, and only the trial's result counts. Default: the server is not ejected.
   class Trial {
    public:
     explicit operator bool() const { return until_ != 0; }
@@ -61,7 +61,7 @@ class ServerEjection {
   };
   Trial pick(Instant now);
 
-  // How the request was served.
+  // Reports how the request was handled.
   Change served(Served how, const Trial& trial, Instant now);
 
  private:
@@ -73,8 +73,8 @@ class ServerEjection {
   EjectedServers& others_;
   std::atomic<std::uint64_t> badly_ = 0;      // in a row
   std::atomic<std::int64_t> until_ = 0;       // 0: not ejected
-  std::atomic<std::int64_t> length_ = 0;      // of the last time, in nanoseconds
-  std::atomic<std::int64_t> readmitted_ = 0;  // when
+  std::atomic<std::int64_t> length_ = 0;      // of the last ejection, in nanoseconds
+  std::atomic<std::int64_t> readmitted_ = 0;  // time of the last readmission
   std::atomic<std::uint64_t> times_ = 0;
 };
 

@@ -24,7 +24,7 @@ std::size_t WorkerShare::of(std::size_t total) const {
   return std::max<std::size_t>(1, total / workers + (worker < total % workers ? 1 : 0));
 }
 
-// A place in the queue. Resumed from the loop, never from within the release of a connection.
+// A place in the queue. It is resumed from the loop, never inside the release of a connection.
 struct UpstreamGroup::Waiting : Work {
   struct Limit : Timer {
     Waiting* waiting = nullptr;
@@ -85,8 +85,9 @@ bool UpstreamGroup::may_try(const Turn& turn, std::size_t server, bool only_up) 
   return state.health.up(now) && !state.ejection.out(now);
 }
 
-// A server that is up and not ejected; when none is, any: checks that are wrong, or a moment without network, must not
-// stop everything. One that is up and has no room is waited for rather than left for one that is down.
+// Prefers a server that is up and not ejected. If there is none, any will do: wrong health checks or a short network
+// failure must not stop everything. A server that is up but has no free connection is waited for, in preference to one
+// that is down.
 std::optional<std::size_t> UpstreamGroup::pick(Turn& turn) {
   const std::size_t count = servers_.size();
   if (count == 1) return turn.tried_ == 0 && has_room(servers_.front()) ? std::optional<std::size_t>(0) : std::nullopt;
@@ -109,7 +110,7 @@ std::optional<std::size_t> UpstreamGroup::pick(Turn& turn) {
 }
 
 UpstreamConnectionPtr UpstreamGroup::take_rested(Turn& turn, Duration rested_at_most) {
-  if (first_ != nullptr) connection_free();  // a server may have come up since: those who wait are first
+  if (first_ != nullptr) connection_free();  // a server may have come up since: queued requests go first
   turn.server_ = pick(turn);
   if (!turn.server_ || turn.fresh_) return nullptr;
   Server& server = servers_[*turn.server_];
@@ -145,7 +146,7 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
       co_return std::move(connection);
     }
     if (fault == http::ConnectFault::out_of_descriptors) {
-      // That says nothing about the server: it is not blamed, and the request is refused as if none were free.
+      // Running out of descriptors is no fault of the server: refuse the request as if no connection were free.
       turn.server_.reset();
       turn.busy_ = true;
       co_return UpstreamConnectionPtr();
@@ -157,7 +158,7 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
 void UpstreamGroup::failed(Turn& turn) {
   ServerState& server = *servers_[*turn.server_].state;
   ports_.metrics.backend_connect_failures.add();
-  // Where it is was not known, which says nothing of the server: it is used as soon as it is found.
+  // Its address was unknown, which says nothing about the server: it is used as soon as the name resolves.
   if (server.health.located()) {
     log_change(ports_.log, server.health.not_reached(ports_.loop.now()), state_.settings, server, "connections fail");
     served(turn, Served::badly);
@@ -225,7 +226,7 @@ void UpstreamGroup::wake(Waiting& waiting) {
   ports_.loop.post(waiting);
 }
 
-// First come, first served; only one that has tried a server in vain lets others pass to it.
+// First come, first served; only a request that has tried a server in vain lets others pass to it.
 void UpstreamGroup::connection_free() {
   for (Waiting* waiting = first_; waiting != nullptr;) {
     Waiting* const next = waiting->after;

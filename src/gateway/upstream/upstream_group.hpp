@@ -1,5 +1,5 @@
-// One worker's connections to a backend with one server or several: which server is next, another one when that cannot
-// be reached, and a queue for when all of them have as many connections as they may.
+// One worker's connections to a backend with one or more servers: picks the next server, tries another one if it cannot
+// be reached, and queues requests while all servers have their maximum of connections.
 #pragma once
 
 #include <chrono>
@@ -22,12 +22,12 @@ namespace once::gateway {
 
 inline constexpr std::size_t most_servers = 64;
 
-// Which worker of how many: each has its share of what counts for the whole process.
+// Which of how many workers this is: each gets its share of process-wide limits.
 struct WorkerShare {
   unsigned worker = 0;
   unsigned workers = 1;
 
-  // At least 1 unless there is nothing to share.
+  // The share of `total`; at least 1 unless `total` is 0.
   std::size_t of(std::size_t total) const;
 };
 
@@ -47,45 +47,44 @@ class UpstreamGroup final : private http::PoolListener {
   UpstreamGroup& operator=(const UpstreamGroup&) = delete;
   ~UpstreamGroup();
 
-  // One request's way to a connection. While nothing was sent it may be taken up again, with another server.
+  // One request's way to a connection. Until something is sent it may be tried again with another server.
   class Turn {
    public:
     bool busy() const { return busy_; }
 
    private:
     friend class UpstreamGroup;
-    std::uint64_t tried_ = 0;            // servers that could not be reached, a bit each
-    std::optional<std::size_t> server_;  // the one at hand
-    ServerEjection::Trial trial_;        // it is ejected, and this request tries it
-    Waiting* waiting_ = nullptr;         // in the queue
+    std::uint64_t tried_ = 0;            // servers that could not be reached, one bit each
+    std::optional<std::size_t> server_;  // the current server
+    ServerEjection::Trial trial_;        // set if the server is ejected and this request is its trial
+    Waiting* waiting_ = nullptr;         // its place in the queue
     std::chrono::nanoseconds waits_until_{};
     bool given_up_ = false;
-    bool fresh_ = false;  // no idle connection will do
-    bool busy_ = false;   // why there is no connection: no server had one to give
+    bool fresh_ = false;  // a new connection is required
+    bool busy_ = false;   // why there is no connection: no server had a free one
   };
 
-  // A connection that rested at the server whose turn it is, or null: then connect() goes on.
+  // An idle connection of the server whose turn it is; null: call connect().
   http::UpstreamConnectionPtr take_rested(Turn& turn, Duration rested_at_most);
   // A new connection, or what came free while it waited for one; null: none of the servers could be reached, or they
   // are all busy and the queue is full or took too long. `limit` is for the queue, and for each attempt to connect.
   Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration rested_at_most, Duration limit);
-  // The connection was new and took not one byte: as if it had never been made.
+  // The connection was new and accepted no byte: treat it as a failed connect.
   void took_nothing(Turn& turn);
-  // What came back over the turn's connection. Whether the server gets more requests may depend on it.
+  // Reports how the request was handled over the turn's connection; the server's ejection may depend on it.
   void served(const Turn& turn, Served how);
-  // A request that may be sent to a second server: it earns its share of such a retry, which keeps a backend in trouble
-  // from being sent twice as much.
+  // Adds a request's share to the retry budget, which keeps a failing backend from getting twice the load.
   void earn_retry();
-  // The server at hand did not answer, or not well, and the request may be sent once more: the turn goes on with the
-  // others, without queueing. False: there is no other one, or too many retries were made of late.
+  // The current server did not answer, or answered badly, and the request may be resent: continues with another server,
+  // without queueing. False: there is no other server, or the retry budget is used up.
   bool retry_elsewhere(Turn& turn);
-  // The idle connection that the turn found was closed, and the request may be sent once more: the turn goes on with
-  // the same server and a new connection.
+  // The idle connection was closed, and the request may be resent: continues with the same server over a new
+  // connection.
   void retry_fresh(Turn& turn);
-  // Nobody waits for this one any more: it leaves the queue, or does not enter it.
+  // Gives up the turn: it leaves the queue, or will not enter it.
   void give_up(Turn& turn);
 
-  // Of the server that the turn's connection goes to.
+  // The server of the turn's connection.
   const ServerState& server(const Turn& turn) const { return *servers_[*turn.server_].state; }
   std::size_t queued() const { return queued_; }
 
@@ -94,7 +93,7 @@ class UpstreamGroup final : private http::PoolListener {
     ServerState* state;
     std::unique_ptr<http::TlsPeer> tls;  // null: without
     std::unique_ptr<http::UpstreamPool> pool;
-    std::size_t promised = 0;  // connections that somebody in the queue has been given and not taken yet
+    std::size_t promised = 0;  // connections that were given to queued requests and not taken yet
   };
 
   void connection_free() override;
@@ -113,7 +112,7 @@ class UpstreamGroup final : private http::PoolListener {
   std::size_t max_queued_;
   std::uint64_t tried_all_;
   std::vector<Server> servers_;
-  std::size_t next_;  // where round robin goes on
+  std::size_t next_;  // the next one for round robin
   std::size_t retry_credit_;
   Waiting* first_ = nullptr;
   Waiting* last_ = nullptr;

@@ -13,7 +13,7 @@ namespace once::gateway {
 
 namespace {
 
-// For a name that was never found: requests wait for it.
+// How often to look up a name that was never found: requests wait for it.
 constexpr Duration look_for_unfound = std::chrono::seconds(1);
 
 std::string text_of(const http::Endpoints& endpoints) {
@@ -29,7 +29,7 @@ struct UpstreamResolver::Rounds {
     const Upstream& upstream;
     ServerState& server;
     std::chrono::nanoseconds due{};
-    bool failing = false;  // and that was said
+    bool failing = false;  // and the failure was logged
 
     Duration pause() const {
       const bool found = server.health.located();
@@ -46,7 +46,7 @@ struct UpstreamResolver::Rounds {
   std::vector<Name> names;
   std::mutex mutex;
   std::condition_variable wake;
-  bool looking = false;  // just now, for as long as that takes
+  bool looking = false;  // a lookup is in progress
   bool stopped = false;
 };
 
@@ -70,7 +70,7 @@ void UpstreamResolver::Rounds::run() {
   }
 }
 
-// What cannot be looked up is where it was.
+// If the lookup fails, keep the last addresses.
 void UpstreamResolver::Rounds::settle(Name& name, Result<http::Endpoints> found) {
   if (!found || found->empty()) {
     const std::string error = found ? "the name has no address" : found.error().detail;

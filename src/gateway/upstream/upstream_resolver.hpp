@@ -1,5 +1,4 @@
-// Looks the names of servers up again from time to time, on a thread of its own: a look-up blocks, for as long as it
-// likes.
+// Resolves server names again from time to time, on its own thread, because a lookup may block for a long time.
 #pragma once
 
 #include <memory>
@@ -14,8 +13,8 @@ namespace once::gateway {
 
 class UpstreamResolver {
  public:
-  // For the servers that have a name. The thread holds its share of the upstreams: one that is in the middle of a
-  // look-up is left to end by itself when this is destroyed, and says and changes nothing any more.
+  // Covers the servers that have a name. The thread shares ownership of the upstreams: a lookup in progress when this
+  // is destroyed ends by itself, without logging or changing anything.
   UpstreamResolver(std::shared_ptr<const std::vector<std::unique_ptr<UpstreamState>>> upstreams,
                    http::Resolver resolver, const Log& log);
   UpstreamResolver(const UpstreamResolver&) = delete;
@@ -24,7 +23,7 @@ class UpstreamResolver {
 
  private:
   struct Rounds;
-  std::shared_ptr<Rounds> rounds_;  // null: nothing has a name
+  std::shared_ptr<Rounds> rounds_;  // null: no server has a name
   std::thread thread_;
 };
 

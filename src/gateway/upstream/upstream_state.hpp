@@ -1,5 +1,5 @@
-// What all workers know together of a backend and its servers: where they are, whether they are up, and what is
-// counted. Everything that is written is an atomic; nothing here waits.
+// What all workers share of a backend and its servers: addresses, health, and counters. All mutable state is atomic;
+// nothing here waits.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@
 
 namespace once::gateway {
 
-// "http://127.0.0.1:9000" or "unix:/run/app.sock": as it is written in settings, logs and metrics.
+// "http://127.0.0.1:9000" or "unix:/run/app.sock": the name in settings, logs and metrics.
 std::string server_name(const UpstreamServer& server);
-// What such a server is called in Host.
+// The server's Host value.
 std::string server_authority(const UpstreamServer& server);
 
-// Up unless its name was never found, the checks say otherwise, or requests could not reach it lately. Checks that pass
-// end both; a request that reaches it ends only the second, for a server may well take connections and not be fit to
-// serve.
+// A server is up unless its name was never resolved, health checks fail, or requests could not connect lately. A good
+// check clears both failures; a successful connect clears only the second, because a server may accept connections
+// without being healthy.
 class ServerHealth {
  public:
   using Instant = std::chrono::nanoseconds;  // monotonic
@@ -33,28 +33,28 @@ class ServerHealth {
   ServerHealth(const HealthSettings& settings, Duration fail_timeout)
       : settings_(settings), fail_timeout_(fail_timeout) {}
 
-  // What came of it, for the log.
+  // The state change, for the log.
   enum class Change : std::uint8_t { none, up, down };
 
   bool up(Instant now) const {
     return !checked_down_.load(std::memory_order_relaxed) && located() &&
            avoided_until_.load(std::memory_order_relaxed) <= now.count();
   }
-  // As it is shown: until it was reached again, not until somebody may try.
+  // The displayed state: down until it was reached again, not just until a request may try.
   bool shown_up() const { return !checked_down_.load(std::memory_order_relaxed) && located() && !suspect(); }
-  // It has an address, or had one: a name that cannot be looked up any more stays where it was.
+  // Whether an address is known: a name that no longer resolves keeps its last one.
   bool located() const { return located_.load(std::memory_order_relaxed); }
   void set_located(bool located) { located_.store(located, std::memory_order_relaxed); }
-  // It could not be reached lately and has not been since: a connection that rested there proves nothing.
+  // It could not be reached lately and has not been since: do not trust idle connections to it.
   bool suspect() const { return avoided_until_.load(std::memory_order_relaxed) != 0; }
-  // Whoever picks a suspect is the one to try it; the others avoid it meanwhile.
+  // The request that picks a suspect server tries it; the others avoid it meanwhile.
   void probe(Instant now);
 
-  // What happened to a request's connect.
+  // Reports the result of a request's connect.
   Change reached();
   Change not_reached(Instant now);
 
-  // What a check said. From one thread.
+  // Reports the result of a health check. Called from one thread.
   Change checked(bool good);
 
  private:
@@ -62,14 +62,14 @@ class ServerHealth {
   Duration fail_timeout_;
   std::atomic<bool> checked_down_ = false;
   std::atomic<bool> located_ = true;
-  std::atomic<std::uint64_t> failed_ = 0;        // connects in a row
-  std::atomic<std::int64_t> avoided_until_ = 0;  // 0: not avoided since it was last reached
-  std::size_t bad_checks_ = 0;                   // in a row
+  std::atomic<std::uint64_t> failed_ = 0;        // consecutive failed connects
+  std::atomic<std::int64_t> avoided_until_ = 0;  // 0: reached since the last failure
+  std::size_t bad_checks_ = 0;                   // consecutive ones
   std::size_t good_checks_ = 0;
 };
 
 struct ServerState {
-  // Without endpoints it is not located.
+  // Without endpoints the server is not located.
   ServerState(const Upstream& upstream, const UpstreamServer& server, http::Endpoints endpoints,
               EjectedServers& ejected);
 
@@ -82,7 +82,7 @@ struct ServerState {
   std::atomic<std::uint64_t> connections = 0;
 };
 
-// Writes what changed to the log.
+// Logs the change, if any.
 void log_change(const Log& log, ServerHealth::Change change, const Upstream& upstream, const ServerState& server,
                 std::string_view why);
 
@@ -98,15 +98,15 @@ struct UpstreamState {
   std::vector<std::unique_ptr<ServerState>> servers;
   std::atomic<std::uint64_t> queued = 0;
   std::atomic<std::uint64_t> queue_refused = 0;
-  std::atomic<std::uint64_t> retries = 0;  // requests that were sent to a second server
+  std::atomic<std::uint64_t> retries = 0;  // requests that were resent to another server
 };
 
-// For one loop's connections to the server; null: they are plain.
+// TLS for one loop's connections to the server; null: plain TCP.
 std::unique_ptr<http::TlsPeer> tls_peer(const UpstreamState& upstream, const ServerState& server, const Log& log);
 
-// Addresses of the server, from the resolver unless it needs none.
+// The server's addresses; uses the resolver unless they are literal.
 Result<http::Endpoints> locate(const UpstreamServer& server, const http::Resolver& resolver);
-// Whether its addresses can change.
+// Whether the server is given by name, so that its addresses can change.
 bool has_name(const UpstreamServer& server);
 
 }  // namespace once::gateway

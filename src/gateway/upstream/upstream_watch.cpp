@@ -21,7 +21,7 @@ std::string request_for(const Upstream& upstream, const ServerState& server) {
 
 }  // namespace
 
-// One server: a timer that starts a check, which arms the timer again when it has ended.
+// Checks one server: a timer starts a check, which arms the timer again when it ends.
 class UpstreamWatch::Check final : private Timer {
  public:
   Check(UpstreamWatch& watch, const UpstreamState& upstream, ServerState& server)
@@ -62,7 +62,7 @@ class UpstreamWatch::Check final : private Timer {
   enum class Answer : std::uint8_t {
     good,
     bad,
-    not_asked,  // for want of a descriptor, which says nothing about the server
+    not_asked,  // no check was made for lack of a descriptor; says nothing about the server
   };
 
   // 2xx and 3xx are good.

@@ -1,5 +1,4 @@
-// Asks the servers of backends how they are: a GET of health.path every health.interval, on a loop and a thread of its
-// own.
+// Health checks: sends each server a GET of health.path every health.interval, on its own loop and thread.
 #pragma once
 
 #include <memory>
@@ -14,7 +13,7 @@ namespace once::gateway {
 
 class UpstreamWatch final : private Work {
  public:
-  // Watches the upstreams that have a health.path. They outlive this, and so does `faults`. With `net` there is no
+  // Watches the upstreams that have a health.path. The upstreams and `faults` outlive this. With `net` there is no
   // thread: the caller runs loop() on that network, and after stop() until it ends.
   UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& upstreams, const Log& log,
                 http::FaultListener& faults, http::Net* net = nullptr);
@@ -24,7 +23,7 @@ class UpstreamWatch final : private Work {
 
   bool has_checks() const { return !checks_.empty(); }
   http::Loop& loop() { return loop_; }
-  // From any thread, once: no more checks, and the loop ends when those at work have.
+  // Call once, from any thread: starts no more checks; the loop ends when the running ones have.
   void stop() { loop_.post(*this); }
 
  private:
@@ -36,7 +35,7 @@ class UpstreamWatch final : private Work {
   const Log& log_;
   http::Loop loop_;
   std::vector<std::unique_ptr<Check>> checks_;
-  std::size_t running_ = 0;  // checks that are at work
+  std::size_t running_ = 0;  // checks in progress
   bool stopping_ = false;
   std::jthread thread_;
 };

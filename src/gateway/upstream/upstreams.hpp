@@ -1,5 +1,5 @@
-// The backends of a gateway, as far as its workers share them: their servers, and who watches these. Workers come after
-// it and end before it.
+// What the workers of a gateway share of its backends: the servers, their health checks and name resolution. Created
+// before the workers and destroyed after them.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace once::gateway {
 
 class Upstreams {
  public:
-  // Looks every server up, which blocks. One whose name cannot be found yet gets no requests until it can: its name
-  // may come up later than this process. Then starts to watch them; with `net`, the caller runs the watch.
+  // Resolves all servers, which blocks. A server whose name does not resolve yet gets no requests until it does,
+  // because it may start later than this process. Then starts the health checks; with `net`, the caller runs them.
   static Result<std::unique_ptr<Upstreams>> open(const std::vector<Upstream>& settings, const http::Resolver& resolver,
                                                  const http::TlsClientContext::Ptr& tls, const Log& log,
                                                  http::FaultListener& faults, http::Net* net = nullptr);

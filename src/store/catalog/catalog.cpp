@@ -11,8 +11,8 @@
 #include "store/journal/journal_type.hpp"
 #include "store/memory/memory_type.hpp"
 
-// The stores behind a server, by the name of their folder, their namespace and their type. A program that uses the
-// library may be linked without them (src/store/CMakeLists.txt), so their symbols are weak.
+// The stores with a server: folder name, namespace and type. A program may be linked without them
+// (src/store/CMakeLists.txt), so their symbols are weak.
 #define ONCE_DRIVERS(driver) driver(redis) driver(postgres) driver(mysql)
 
 #define ONCE_DECLARE(name)                          \
@@ -45,7 +45,7 @@ std::vector<const StoreType*> linked_types() {
   return linked;
 }
 
-// Why no store has such a URL.
+// The error for a URL that no store has.
 std::string no_such_store(std::string_view url) {
   for (const Driver& each : drivers()) {
     if (url.starts_with(each.name) && each.type == nullptr) {
@@ -89,7 +89,7 @@ const StoreType* find_store(std::string_view url) {
   switch (type->place) {
     case StorePlace::none: return colon + 1 == url.size() ? type : nullptr;
     case StorePlace::folder: return colon != std::string_view::npos ? type : nullptr;
-    case StorePlace::server: return type;  // whoever reads the rest of it says what is wrong
+    case StorePlace::server: return type;  // the part that parses the URL reports its errors
   }
   return nullptr;
 }

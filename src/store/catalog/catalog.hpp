@@ -1,5 +1,5 @@
 // The catalogue of stores: finds the store for a URL and opens it. To add a store, add a row in catalog.cpp; command
-// line, configuration, library and admin interface take everything else from its type.
+// line, configuration, library and admin interface take everything else from its StoreType.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,22 @@ namespace once::store {
 // In the order of help texts.
 std::span<const StoreType* const> store_types();
 
-// By the URL's scheme. Null: unknown.
+// Finds the store by the URL's scheme. Null: unknown.
 const StoreType* find_store(std::string_view url);
 // Whether several gateways can share it. False also for an unknown URL.
 bool is_shared_store(std::string_view url);
 
 // The forms of all URLs, for help texts: "journal:FOLDER, memory:, … or mysql://HOST/DATABASE".
 std::string store_forms();
-// How a URL of this type begins: "journal:", "redis://".
+// The prefix of this type's URLs: "journal:", "redis://".
 std::string url_prefix(const StoreType& type);
 
-// An open store with what it needs to live.
+// An open store and the objects it depends on.
 struct OpenedStore {
   std::unique_ptr<Store> plain;
-  std::unique_ptr<Sweeper> sweeper;     // of a store that does not delete expired records itself
-  std::unique_ptr<Random> random;       // of the sealed store alone
-  std::unique_ptr<SealedStore> sealed;  // around it, if outcomes are encrypted
+  std::unique_ptr<Sweeper> sweeper;     // for a store that does not delete expired records itself
+  std::unique_ptr<Random> random;       // for the sealed store only
+  std::unique_ptr<SealedStore> sealed;  // wraps the store if outcomes are encrypted
   std::size_t lanes = 1;                // how many batches it may execute at once
 
   Store& store() const { return sealed ? static_cast<Store&>(*sealed) : *plain; }

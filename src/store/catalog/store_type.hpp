@@ -1,4 +1,4 @@
-// What a kind of store is: one row of the catalogue (catalog.hpp). Each store's folder defines its own.
+// Describes a kind of store: one row of the catalogue (catalog.hpp). Each store's folder defines its own.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@
 
 namespace once::store {
 
-// The settings of all stores; each uses its own.
+// The settings of all stores; each store uses its own.
 struct StoreSettings {
   memory::MemoryLimits memory;
   journal::JournalSettings journal;
-  std::string folder;   // where the URL names none; empty: it must
-  Duration patience{};  // how long to wait for a store that another process has
+  std::string folder;   // used if the URL names none; may be empty only if it does
+  Duration patience{};  // how long to wait for a store that another process has open
   ServerSettings server;
-  std::vector<std::string> sealing_secrets;  // any: outcomes are encrypted, with the first one
+  std::vector<std::string> sealing_secrets;  // if not empty, outcomes are encrypted with the first one
 };
 
 struct StorePorts {
@@ -41,19 +41,19 @@ struct StoreSchema {
 
   std::string_view server;  // "MySQL and MariaDB"
   std::string (*script)();
-  // The same without stored procedures, for servers that have none. Null: there is no such schema.
+  // The same without stored procedures, for servers that have none. Null: no such schema.
   std::string (*plain_script)() = nullptr;
   // Creates the schema or upgrades an older version. Safe to repeat. Returns a text that says what was done.
   Apply* apply;
-  // The same, and ends support for programs of older revisions. Null: there is no such step.
+  // The same, and drops support for programs of older revisions. Null: no such step.
   Apply* retire_older = nullptr;
 };
 
-// What follows the scheme.
+// What follows the scheme in a URL.
 enum class StorePlace : std::uint8_t {
   none,    // memory:
   folder,  // journal:FOLDER
-  server,  // redis://…, by the rules of server/store_url.hpp
+  server,  // redis://…, parsed by server/store_url.hpp
 };
 
 struct StoreType {
@@ -62,21 +62,21 @@ struct StoreType {
   using Connect = Result<std::unique_ptr<ServerStore>>(const std::string& url, const ServerSettings& settings,
                                                        const Log& log);
 
-  std::string_view name;                     // the usual scheme, and that of `once schema`
-  std::string_view other_scheme;             // that means the same, or empty
+  std::string_view name;                     // the usual scheme, also used by `once schema`
+  std::string_view other_scheme;             // an equivalent scheme, or empty
   std::string_view form;                     // of its URLs, for help texts
-  std::array<std::string_view, 2> settings;  // the groups of settings that it takes: "journal", "server"
+  std::array<std::string_view, 2> settings;  // its groups of settings: "journal", "server"
   StorePlace place = StorePlace::none;
   Durable durable = Durable::no;
   Shared shared = Shared::no;
 
-  // One of the two is set: a store in this process, or one on a server. Errors are permanent.
+  // One of the two is set: for a store in this process, or on a server. Errors are permanent.
   Open* open = nullptr;
   Connect* connect = nullptr;
   // Checks a URL without connecting: its options, their values and the files that they name. The error contains no
-  // values of the URL. Null: there is nothing to check.
+  // values of the URL. Null: nothing to check.
   Result<void> (*check)(const std::string& url) = nullptr;
-  // The limit for its records in bytes. Null: no limit here.
+  // The limit of its records in bytes. Null: no limit here.
   std::size_t (*capacity)(const StoreSettings& settings) = nullptr;
   const StoreSchema* schema = nullptr;  // null: it needs none
 

@@ -37,7 +37,7 @@ void Appender::close() {
   frames_.clear();
   append_mark_to_frames();
   if (!segments_.append(frames_) || !segments_.sync()) return;
-  // Without it, an end that is lost looks like that of a process that crashed.
+  // Without the note, a lost end of the log looks like a crash.
   [[maybe_unused]] const auto noted = segments_.note_end();
 }
 
@@ -50,7 +50,7 @@ void Appender::append_mark_to_frames() {
   append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by());
 }
 
-// The first frame of a write brings a mark with it.
+// The first frame of a write is preceded by a mark.
 void Appender::begin_frame() {
   if (frames_.empty()) append_mark_to_frames();
 }
@@ -106,8 +106,8 @@ DiskResult<void> Appender::write_frames() {
 
 DiskResult<void> Appender::write() {
   auto written = write_frames();
-  // Space ran out in a file that was meant to have it: what was there before is whole, and a new segment will say where
-  // that ends. After any other error nothing is known.
+  // A preallocated file ran out of space: what was there before is intact, and a new segment will record where it ends.
+  // After any other error the state is unknown.
   if (!written) health_.no_room_or_fail(written.error());
   return written;
 }
@@ -127,9 +127,10 @@ void Appender::make_room(Locked<Appender>& appender, const Wanted& wanted, Time 
   const auto lacks_spare = [&] {
     return segments.spare_capacity() < least() && segments.room() < wanted.bytes + reserved();
   };
-  // A sync that fails says so once: whoever asks at the same time may be told that all is well. So no roll meanwhile.
+  // The system reports a failed sync only once, so a second sync at the same time could succeed wrongly. So do not roll
+  // meanwhile.
   appender.wait(at.background_, [&] { return !(at.making_spare_ && lacks_spare()) && !(at.syncing_ && must_roll()); });
-  // Making one here keeps everybody waiting, but the upkeep was too late.
+  // Creating the segment here blocks all writers, but the upkeep was too late.
   if (lacks_spare() && !at.has_failed()) {
     if (const auto made = segments.ensure_spare(wanted.need, least()); !made) at.health_.no_room_or_fail(made.error());
   }
@@ -156,19 +157,19 @@ DiskResult<void> Appender::roll(Time now) {
   return rolled;
 }
 
-// What the write takes with one more frame.
+// The size of the write with one more frame.
 std::uint64_t Appender::with_frames(std::uint64_t size) const {
   return (frames_.empty() ? mark_frame_size : frames_.size()) + size;
 }
 
-// What the outcomes of so many claims take, if their bodies have to be left out.
+// The space for the outcomes of so many claims, if their bodies must be left out.
 std::uint64_t Appender::outcomes_of(std::uint64_t claims) {
-  constexpr std::uint64_t slack = 512;  // an idle mark, and a release of what was never counted
-  constexpr std::uint64_t alone = mark_frame_size + largest_put_overhead;  // as a write of its own
+  constexpr std::uint64_t slack = 512;  // an idle mark, and a release of an uncounted claim
+  constexpr std::uint64_t alone = mark_frame_size + largest_put_overhead;  // as a separate write
   return claims * alone + slack;
 }
 
-// What has to stay free in the active segment, unless there is a spare with room enough.
+// The space to keep free in the active segment, unless a spare has enough.
 std::uint64_t Appender::reserve(std::uint64_t claims) const {
   const std::uint64_t bytes = outcomes_of(claims);
   return segments_.spare_capacity() >= header_size + bytes ? 0 : bytes;
@@ -178,7 +179,7 @@ bool Appender::drop_empty_segments() {
   bool any = false;
   while (segments_.has_sealed() && !segments_.oldest().is_needed()) {
     any = true;
-    // What took the place of its records has to be on disk before they go.
+    // The records that replace the dropped ones must be on disk first.
     if (segments_.durable_up_to() < segments_.tail()) {
       if (const auto synced = segments_.sync(); !synced) {
         health_.fail(synced.error());
@@ -196,7 +197,7 @@ bool Appender::drop_empty_segments() {
 }
 
 std::uint64_t Appender::begin_spare() {
-  const bool quiet = segments_.room() > segments_.tail();  // and needs none
+  const bool quiet = segments_.room() > segments_.tail();  // less than half full: no spare is needed yet
   if (has_failed() || segments_.has_spare() || segments_.disk_is_full() || quiet) return 0;
   const std::uint64_t size = segments_.spare_size(Need::keys);
   making_spare_ = size > 0;
@@ -206,7 +207,7 @@ std::uint64_t Appender::begin_spare() {
 void Appender::end_spare(DiskResult<SegmentLog::Spare> spare) {
   making_spare_ = false;
   background_.notify_all();
-  // Without space for it, the active segment still has room for a while.
+  // Without space for a spare, the active segment still has some left.
   if (const auto made = segments_.adopt(std::move(spare)); !made && made.error().fault != DiskFault::no_space) {
     health_.fail(made.error());
   }

@@ -41,7 +41,8 @@ class Appender {
   DeletionClock& deletion_clock() { return deletion_clock_; }
   Time deletes_by() const { return deletion_clock_.deletes_by(); }
 
-  // Recovery: which journal this is, and the last fence that was given out; then the first segment of this process.
+  // Called by recovery: sets the journal's id and the last fence that was used; then begins this process's first
+  // segment.
   void start(const JournalId& journal, Fence last_fence);
   DiskResult<void> begin_run(Time now, const SegmentLog::Fill& fill);
   // Syncs and marks the end of the log, so that a start has nothing to repair there. The last call.
@@ -49,14 +50,14 @@ class Appender {
 
   // One write: begin_write(), then frames, each after a check of the free space, then write() or write_changes().
   void begin_write();
-  // What a write changes in the index once it is on disk.
+  // A change of the index, made once the write is on disk.
   struct Change {
     Op* op = nullptr;
     Kind kind = Kind::put;
-    Record record;  // chunk: the one that it belongs to, which does not change
+    Record record;  // for a chunk: the record it belongs to, which does not change
     Place place;
   };
-  // Omits the labels if there is no space for them. `chunks`: of a record whose body is in them.
+  // Omits the labels if there is no space for them. `chunks` is the number of chunks of a record whose body is in them.
   void put(Op& op, Record&& record, const Labels& labels, std::uint32_t chunks = 0);
   void remove(Op& op, Fence fence);
   void add_chunk(Op& op, const Record& record);
@@ -70,26 +71,26 @@ class Appender {
 
   struct Wanted {
     std::uint64_t bytes = 0;
-    std::uint64_t ops = 0;  // which may be claims
+    std::uint64_t ops = 0;  // of which any may be a claim
     Need need = Need::keys;
   };
   // Before a write: begins a new segment if necessary, and finds out how much may be written. Waits while the upkeep
   // creates a segment or syncs, if the write depends on that.
   static void make_room(Locked<Appender>& appender, const Wanted& wanted, Time now);
   // Whether one more frame fits into this write. The outcomes of live claims and of the write's own changes must still
-  // fit, and so must `beside`: the outcomes of more claims, or bytes.
+  // fit, and also `beside`: the outcomes of more claims, or bytes.
   struct Beside {
     std::uint64_t claims = 0;
     std::uint64_t bytes = 0;
   };
   bool has_room_for(std::uint64_t frame, const Beside& beside = {.claims = 0, .bytes = 0}) const;
-  // For a whole write that makes no claims.
+  // For a whole write without claims.
   bool has_room_to_write(std::uint64_t bytes) const { return room_ >= bytes + reserve(live_claims_); }
   // Whether there is enough space on disk again to accept new keys.
   bool has_room_again() const;
   DiskResult<void> roll(Time now);
 
-  // Claims of this process; those with a lease of their own are not counted.
+  // Counts claims of this process, except those with a lease.
   void claim_begins() { ++live_claims_; }
   void claim_ends() { --live_claims_; }
   Fence next_fence() { return Fence{++last_fence_}; }
@@ -104,7 +105,7 @@ class Appender {
   // Empty: no sync is due.
   std::optional<SegmentLog::Unsynced> begin_sync(Time now);
   void end_sync(const SegmentLog::Unsynced& unsynced, const DiskResult<void>& synced);
-  // The mark of the next write confirms that a write is complete. If there is no next write, this adds a mark.
+  // The mark in the next write confirms that a write is complete. Without a next write, this adds a mark.
   void mark_when_idle(Time now);
 
   void publish_sizes();
@@ -128,18 +129,18 @@ class Appender {
   std::uint64_t last_fence_ = 0;
   std::uint64_t live_claims_ = 0;
 
-  // The current write; kept, so that a write allocates nothing.
+  // The current write; kept to avoid allocations.
   std::string frames_;
   std::vector<Change> changes_;
   std::uint64_t room_ = 0;
 
   Time last_write_;
-  std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended
+  std::uint64_t marked_up_to_ = 0;  // the end of the last idle mark
   Time last_sync_;
   // What the upkeep is doing without the lock.
   bool making_spare_ = false;
   bool syncing_ = false;
-  std::condition_variable background_;  // notified when one of both has ended
+  std::condition_variable background_;  // notified when making_spare_ or syncing_ ends
 };
 
 }  // namespace once::journal

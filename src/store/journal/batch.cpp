@@ -10,7 +10,7 @@ namespace once::journal {
 
 std::size_t Batch::execute(std::span<Op* const> ops) {
   appender_.begin_write();
-  // With millions of keys each is somewhere else in memory: waited for all together, not one by one.
+  // With millions of keys, each is a cache miss: prefetch all of them together.
   for (const Op* op : ops) core_.index.fetch(appender_, op->id);
   std::size_t executed = 0;
   for (Op* op : ops) {
@@ -53,7 +53,7 @@ bool Batch::take_what_was_read(Op& op, Place place, Found& found) {
     return false;
   }
   if (takes_labels(op)) found.labels = {.tenant = read->tenant, .route = read->route};
-  // Labels are for people: if only they cannot be read, that keeps nobody from writing.
+  // Labels are only informative: if only they cannot be read, write anyway.
   if (found.record == nullptr && !read->record) {
     core_.log.error("the journal cannot be read", {{"error", read->error}});
     answer_failed(op, StoreFault::refused, read->error);
@@ -68,7 +68,7 @@ bool Batch::take_what_was_read(Op& op, Place place, Found& found) {
   read_record_ = *std::move(read->record);
   found.record = &read_record_;
   const bool has_body = core_.index.has_body(op.id, read_record_, read->chunks);
-  if (expired(read_record_, now_) && !has_body) return true;  // its chunks go before it does
+  if (expired(read_record_, now_) && !has_body) return true;  // its chunks are deleted before the record is
   if (!has_body) {
     read_record_.outcome = nullptr;
     read_record_.body_kept = BodyKept::no;
@@ -131,13 +131,13 @@ void Batch::claim(Op& op, const Record* found) {
   appender_.put(op, std::move(record), labels);
 }
 
-// What room is left in a full journal is for the outcomes of claims that were given, with their bodies.
+// The space left in a full journal is reserved for the outcomes of claims already granted, with their bodies.
 bool Batch::refuses_new_data() const {
   return core_.counters.condition.get() == Condition::full && !appender_.has_room_again();
 }
 
-// Room is kept free for the outcomes of live claims only: the owners of leased ones may be dead and never ask for it,
-// and operators have none. What is kept free is not theirs, so these look for room of their own.
+// Space is reserved for the outcomes of live claims only. Owners of leased claims may be dead and never use it, and
+// operators have no claim, so both need free space beyond the reserve.
 void Batch::renew_lease(Op& op, const Found& found) {
   Record record = found.record == nullptr ? Record() : *found.record;
   if (found.record == nullptr || renew(record, op, now_) == Written::no) {
@@ -146,13 +146,14 @@ void Batch::renew_lease(Op& op, const Found& found) {
   }
   if (Shard::is_live(*found.record)) return;
   if (op.terms.owner == Owner::outside) {
-    // Written, or a restart would not know that the owner is still at work.
+    // Write the renewal, or a restart would not know that the owner is still working.
     if (!appender_.has_room_for(put_frame_size(record))) {
       return answer_failed(op, StoreFault::full, "no room on disk to renew a lease");
     }
     return appender_.put(op, std::move(record), found.labels);
   }
-  // It lapsed when the process ended, and its owner is back. Nothing to write: a next end would make it lapse again.
+  // The claim lapsed when the process ended, and its owner is back. Not written: at the next end of the process it
+  // lapses again.
   record.lease_until = Time::max();
   const auto shard = core_.index.change(appender_, op.id);
   shard->slots.find(op.id)->expires = never_expires;
@@ -175,7 +176,7 @@ void Batch::finish_claim(Op& op, const Found& found) {
     op.record = std::move(record);
     return;
   }
-  // Nor may it take what carrying forward needs to go on.
+  // Nor may it use the space that carrying forward needs.
   const SegmentLog& segments = appender_.segments();
   const std::uint64_t carrying = segments.over_limit() ? segments.oldest().all_live_bytes() / 8 * 9 : 0;
   Labels labels = found.labels;
@@ -230,12 +231,12 @@ void Batch::append_chunk(Op& op, const Record* found) {
   }
   const std::uint32_t there = core_.index.count_chunks(op.id, *found);
   if (op.chunk < there) return;
-  // A repair or an earlier version of the program lost it. Readers get what is before the gap.
+  // Lost by a repair or an earlier version of the program. Readers get what precedes the gap.
   if (op.chunk > there) return answer_failed(op, StoreFault::no_chunks, "an earlier chunk of the response is missing");
   if (!core_.index.has_memory_for_chunk(op.id)) {
     return answer_failed(op, StoreFault::full, "journal.max_memory is reached");
   }
-  // The same room as for a new key: a short response will be written once more, as its outcome.
+  // The same space as for a new key: a short response will be written again as its outcome.
   const std::uint64_t frame = frame_size(chunk_head + op.outcome->size());
   if (refuses_new_data() || appender_.segments().over_limit() || !appender_.has_room_for(frame)) {
     return answer_failed(op, StoreFault::full, "no room on disk for the response");

@@ -28,11 +28,11 @@ class Batch {
   // The current record of an operation.
   struct Found {
     const Record* record = nullptr;  // null: none, or a forgotten one; an expired one is a tombstone
-    Labels labels;                   // of the op, or of the record if the op rewrites it without labels
+    Labels labels;                   // those of the op, or of the record if the op rewrites it without labels
   };
-  // Empty: it is wanted, or could not be read and the op is answered.
+  // nullopt: the record must be read, or could not be read and the op is answered.
   std::optional<Found> find_record(Op& op);
-  // The same, of a record that is not whole in memory.
+  // The same for a record that is not completely in memory.
   bool take_what_was_read(Op& op, Place place, Found& found);
 
   void decide(Op& op);

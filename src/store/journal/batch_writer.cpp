@@ -12,7 +12,7 @@ namespace {
 // A batch is written in pieces of this size, so that a thousand large outcomes need no buffer for all of them.
 constexpr std::uint64_t most_per_write = std::uint64_t{8} << 20U;
 
-// Of an op that does not say them, those that are read back may be as long as any.
+// The longest labels of an op; if it has none, those of its record may have any length.
 std::uint64_t most_labels(const Op& op) {
   if (!op.tenant.empty() || !op.route.empty()) return std::min(2 + op.tenant.size() + op.route.size(), largest_labels);
   const bool writes_again = op.verb == Verb::renew || writes_outcome(op.verb) || op.verb == Verb::release;
@@ -34,7 +34,7 @@ void BatchWriter::execute(std::span<Op* const> batch) {
   if (!reads.chunks.empty()) read_chunks(std::move(reads.chunks));
 }
 
-// Without the lock. If a segment was dropped meanwhile, its chunks were moved, and the op is decided again.
+// Runs without the lock. If a segment was dropped meanwhile, its chunks have moved, and the op is decided again.
 void BatchWriter::read_chunks(std::vector<ChunkRead> wanted) {
   while (!wanted.empty()) {
     std::vector<Op*> again;
@@ -67,12 +67,12 @@ void BatchWriter::read_chunks(std::vector<ChunkRead> wanted) {
 
 void BatchWriter::decide(std::span<Op* const> batch, Reads& reads) {
   auto appender = core_.appender.lock();
-  // Where it is known beforehand that something has to be read, one sync is enough for all.
+  // If it is known in advance that something must be read, one sync is enough for all.
   if (std::ranges::any_of(batch, [](const Op* op) { return takes_labels(*op); })) {
     reads.want_all(*appender, core_.index, batch);
   }
   for (;;) {
-    if (appender->has_failed()) reads.wanted.clear();  // a journal that failed leaves the disk alone
+    if (appender->has_failed()) reads.wanted.clear();  // a failed journal does not touch the disk
     if (reads.wanted.empty()) batch = execute_locked(batch, reads, appender);
     if (batch.empty()) return;
     if (appender->has_failed()) continue;
@@ -94,7 +94,7 @@ std::span<Op* const> BatchWriter::execute_locked(std::span<Op* const> batch, Rea
     if (!appender->has_failed()) Appender::make_room(appender, {.bytes = bytes, .ops = count}, now);
     batch = batch.subspan(Batch(core_, *appender, reads, now).execute(batch.first(count)));
   }
-  if (!batch.empty()) reads.want_all(*appender, core_.index, batch.subspan(1));  // read along with what it needs
+  if (!batch.empty()) reads.want_all(*appender, core_.index, batch.subspan(1));  // read together with what it needs
   return batch;
 }
 

@@ -23,7 +23,7 @@ class BatchWriter {
   void execute(std::span<Op* const> batch);
 
  private:
-  // All of them, except that chunks are left to be read.
+  // Decides all ops; only chunks remain to be read.
   void decide(std::span<Op* const> batch, Reads& reads);
   void read_chunks(std::vector<ChunkRead> wanted);
   // Executes ops in order, up to the first one that has to read from disk; returns that one and the rest.

@@ -20,7 +20,7 @@ namespace once::journal {
 
 class ChunkPlaces {
  public:
-  // Those of one claim, by number.
+  // The chunks of one claim, by number.
   struct List {
     Nonce nonce;
     Fence fence{0};
@@ -35,7 +35,7 @@ class ChunkPlaces {
   bool empty() const { return lists_.empty(); }
   std::size_t bytes() const { return bytes_; }
 
-  // Null: there is none. A slot has only a part of the id, and so have the lists.
+  // Null: there is none. Like slots, lists are found by a part of the id only.
   const List* find(const OperationId& id) const {
     const auto found = lists_.find(SlotTable::tag_of(id));
     return found == lists_.end() ? nullptr : &found->second;
@@ -44,49 +44,49 @@ class ChunkPlaces {
     const auto found = lists_.find(SlotTable::tag_of(id));
     return found == lists_.end() ? nullptr : &found->second;
   }
-  // If it belongs to the record as it stands.
+  // The list, if it belongs to this version of the record.
   const List* find(const OperationId& id, const Record& record) const {
     const List* list = lists_.empty() ? nullptr : find(id);
     return list != nullptr && list->is_of(record) ? list : nullptr;
   }
 
-  // How many there are of this record.
+  // The number of chunks of this record.
   std::size_t count(const OperationId& id, const Record& record) const {
     const List* list = find(id, record);
     return list == nullptr ? 0 : list->places.size();
   }
 
-  // The next chunk of this record, which has no list of another claim.
+  // Adds the next chunk of this record, which has no list of another claim.
   void add(const OperationId& id, const Record& record, Place place) {
     List& list = list_of(id, record);
     const std::size_t before = list.places.capacity();
     list.places.push_back(place);
     bytes_ += (list.places.capacity() - before) * sizeof(Place);
   }
-  // All chunks of this record, which has none yet.
+  // Adds all chunks of this record, which has none yet.
   void add_all(const OperationId& id, const Record& record, std::vector<Place> places) {
     List& list = list_of(id, record);
     list.places = std::move(places);
     list.places.shrink_to_fit();
     bytes_ += list.places.capacity() * sizeof(Place);
   }
-  // What the next add() adds to bytes(), at most.
+  // The most that the next add() adds to bytes().
   std::size_t growth(const OperationId& id) const {
     const List* list = find(id);
     if (list == nullptr) return list_bytes + sizeof(Place);
     return list->places.size() < list->places.capacity() ? 0 : list->places.capacity() * sizeof(Place);
   }
 
-  // The record has changed to this, and still has its list.
+  // The record has changed, and its list stays.
   void keep(List& list, const Record& record) {
     list.needed_until = needed_until(record);
     if (record.state == State::started) return;
-    // No more is appended, and the list stays for as long as the record.
+    // Nothing more is appended, and the list stays as long as the record.
     bytes_ -= list.places.capacity() * sizeof(Place);
     list.places.shrink_to_fit();
     bytes_ += list.places.capacity() * sizeof(Place);
   }
-  // Its places.
+  // Removes the list and returns its places.
   std::vector<Place> end(const SlotTable::Tag& tag) {
     const auto found = lists_.find(tag);
     if (found == lists_.end()) return {};
@@ -96,7 +96,7 @@ class ChunkPlaces {
     return places;
   }
 
-  // Of lists that nobody can read any more.
+  // Lists that no reader can use any more.
   std::vector<SlotTable::Tag> expired(Time now) const {
     std::vector<SlotTable::Tag> tags;
     for (const auto& [tag, list] : lists_) {
@@ -112,7 +112,7 @@ class ChunkPlaces {
   }
 
  private:
-  // Of the list itself, its node and its bucket.
+  // The size of a list, its node and its bucket.
   static constexpr std::size_t list_bytes = 128;
 
   List& list_of(const OperationId& id, const Record& record) {

@@ -9,16 +9,16 @@ namespace once::journal {
 
 namespace {
 
-// Every key is looked at once in about this many calls: a minute. Looking more often costs more than the memory that
-// comes back sooner is worth.
+// Every key is visited once in about this many calls, that is a minute. More often would cost more than the memory that
+// is freed sooner.
 constexpr std::size_t calls_per_sweep = 600;
 constexpr std::size_t least_slots_per_call = 4096;
 constexpr std::size_t slots_at_once = 8192;  // with the lock held
 constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
-// What carrying leaves of a record that has expired.
+// The size of what carrying forward leaves of an expired record.
 constexpr std::uint64_t tombstone_bytes = largest_put_overhead;
-// Segments that are nearly empty, as many short runs leave them, are not worth a file each.
+// Beyond this, nearly empty segments, as many short runs leave them, are merged.
 constexpr std::size_t most_segments = 512;
 
 }  // namespace
@@ -48,7 +48,7 @@ std::size_t Cleaner::sweep_some(Appender& appender, Shard& shard, std::size_t li
       ++shard.sweep_at;
       continue;
     }
-    drop(appender, shard, slot);  // another one may have taken its slot
+    drop(appender, shard, slot);  // another slot may have taken its place
   }
   return looked;
 }
@@ -61,12 +61,12 @@ void Cleaner::drop(Appender& appender, Shard& shard, SlotTable::Slot& slot) {
   core_.counters.expired.add(1);
 }
 
-// Of records that are remembered for longer than that.
+// Only needed for records that are remembered for longer than their chunks.
 void Cleaner::drop_expired_chunks(Appender& appender, Shard& shard) {
   for (const SlotTable::Tag& tag : shard.chunks.expired(appender.deletes_by())) drop_chunks(appender, shard, tag);
 }
 
-// The copy of the record in memory goes too: a clock that is set back would bring it back, with a body that is gone.
+// Also drop the cached record: if the clock is set back, it would be valid again without its body.
 void Cleaner::drop_chunks(Appender& appender, Shard& shard, const SlotTable::Tag& tag) {
   shard.forget(tag);
   core_.index.end_chunks(appender.segments(), shard, tag);
@@ -88,8 +88,8 @@ void Cleaner::clean(Time now) {
   }
 }
 
-// The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
-// wasted and the copying: what is copied is never more than what is won.
+// The log is cleaned from its oldest end. Doing it when more than half of it is obsolete bounds both wasted disk space
+// and copying: never more is copied than is freed.
 bool Cleaner::worth_carrying(const Appender& appender) const {
   const SegmentLog& segments = appender.segments();
   if (!segments.has_sealed() || !segments.oldest().is_needed()) return false;
@@ -121,7 +121,7 @@ bool Cleaner::start_carrying(const Segment& oldest) {
 }
 
 bool Cleaner::read_to_carry(const Segment& oldest) {
-  if (carry_->held) return true;  // in the buffer that reading would fill
+  if (carry_->held) return true;  // reading would overwrite the current frame in the buffer
   if (carry_->scan->fetch()) return true;
   damaged_oldest(oldest.number);
   return false;
@@ -133,7 +133,7 @@ void Cleaner::damaged_oldest(SegmentNumber number) {
                   {{"segment", std::to_underlying(number)}, {"offset", carry_->scan->offset()}});
 }
 
-// With segments of the usual size, not more than a request may wait for.
+// With segments of the usual size, no more than a request may wait for.
 std::uint64_t Cleaner::carried_at_once() const {
   return std::min(most_carried_at_once, core_.settings.segment_bytes / 8);
 }
@@ -162,7 +162,7 @@ std::optional<Cleaner::Moved> Cleaner::gather_next(Appender& appender) {
   const SegmentLog& segments = appender.segments();
   for (const std::uint64_t begin = scan.offset(); carry_->held || scan.offset() - begin < carried_at_once();) {
     if (!std::exchange(carry_->held, false)) {
-      if (!scan.is_fetched()) break;  // the rest has to be read first
+      if (!scan.is_fetched()) break;  // the rest must be read first
       const auto step = scan.next();
       if (!step || *step == SegmentScan::Step::bad) {
         damaged_oldest(segments.oldest().number);
@@ -187,8 +187,8 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_record(Appender& appender, co
   SlotTable::Slot* slot = shard->slots.find(frame.seen.id);
   if (slot == nullptr || slot->place != place) return std::nullopt;
   const bool owned = slot->expires == never_expires || frame.seen.lease_until != Time::min();
-  // Slots count whole seconds, so sweep() may not have come to it. It must not become a tombstone that nobody asked
-  // for.
+  // Slots count whole seconds, so sweep() may not have reached it yet. It must not become a tombstone that was not
+  // asked for.
   if (!owned && frame.seen.forget_at <= appender.deletes_by()) {
     drop(appender, *shard, *slot);
     return std::nullopt;
@@ -213,8 +213,8 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_chunk(Appender& appender, con
   return MovedFrame{.id = frame.seen.id, .from = place, .to = appender.copy(frame), .chunk = number};
 }
 
-// As it is, but of what has expired by `at` no more than that. Where it comes to nobody can see any more that it was
-// written before this process began, so what a lease has gained by that goes with it.
+// Copies the frame unchanged, or as a tombstone if it has expired by `at`. In the copy it is not visible that the
+// record was written before this process began, so the extension of its lease at the start is written out.
 Place Cleaner::carry(Appender& appender, const Frame& frame, Place from, Time at) const {
   const Address address = appender.segments().address(from);
   const bool gained = frame.seen.lease_until != Time::min() && core_.past_runs.is_past(address);
@@ -245,15 +245,15 @@ void Cleaner::move(Appender& appender, const Moved& moved) {
 void Cleaner::move_record(SegmentLog& segments, Shard& shard, const MovedFrame& moved) {
   SlotTable::Slot* slot = shard.slots.find(moved.id);
   segments.count_live(slot->place, -1);
-  // Only a tombstone was carried. The copy in memory is still the whole record, and a clock that is set back would
-  // bring it back: replayed to clients, while operators are shown a tombstone that cannot be forgotten.
+  // Only a tombstone was carried. The cached record is still the whole one: if the clock is set back it would be
+  // replayed to clients, while operators see a tombstone that cannot be forgotten.
   if (moved.from.state() != moved.to.state()) {
     shard.forget(moved.id);
     if (!shard.chunks.empty()) core_.index.end_chunks(segments, shard, slot->tag);
   }
   slot->place = moved.to;
   segments.count_live(moved.to, 1);
-  // What was carried lives on there, and no longer than where it came from.
+  // The carried records are now in that segment, and live no longer than the segment they came from.
   Segment& to = segments.segment(moved.to.segment());
   to.expires_by = std::max(to.expires_by, segments.oldest().expires_by);
 }

@@ -48,13 +48,13 @@ class Cleaner {
     OperationId id;
     Place from;
     Place to;
-    std::optional<std::uint32_t> chunk{};  // its number; none: a record
+    std::optional<std::uint32_t> chunk{};  // its number; nullopt: a record
   };
   using Moved = std::vector<MovedFrame>;
-  // Adds records and chunks to a write and returns their new places. Empty: the segment cannot be read.
+  // Adds records and chunks to a write and returns their new places. nullopt: the segment cannot be read.
   std::optional<Moved> gather_next(Appender& appender);
   Place carry(Appender& appender, const Frame& frame, Place from, Time at) const;
-  // The frame's new place; empty: it is not needed any more. Sets `held` if there is no room for it.
+  // The frame's new place; nullopt: the frame is obsolete. Sets `held` if there is no space for it.
   std::optional<MovedFrame> gather_record(Appender& appender, const Frame& frame, Place place);
   std::optional<MovedFrame> gather_chunk(Appender& appender, const Frame& frame, Place place);
   void move(Appender& appender, const Moved& moved);

@@ -42,7 +42,7 @@ struct Core {
   const Clock& clock;
   const Log& log;
   const JournalSettings settings;
-  PastRuns past_runs;  // recovery sets it, and it does not change any more
+  PastRuns past_runs;  // set by recovery, constant afterwards
   Counters counters;
   Index index;
   Synchronized<Appender> appender;

@@ -4,7 +4,7 @@ namespace once::journal {
 
 namespace {
 
-// More than a night without requests.
+// Longer than a night without requests.
 constexpr Duration far_ahead = std::chrono::hours(24);
 
 }  // namespace

@@ -14,7 +14,7 @@ class DeletionClock {
  public:
   DeletionClock(const Log& log, Counters& counters) : log_(log), counters_(counters) {}
 
-  // `newest`: of what is in the journal, Time::min() if nothing is; `running` is Clock::running().
+  // `newest` is the time of the newest entry in the journal, Time::min() if it is empty; `running` is Clock::running().
   void start(Time newest, Time now, Duration running);
   void look(Time now, Duration running);
 

@@ -18,7 +18,7 @@ class DeletionTime {
   // Smaller differences are not a jump.
   static constexpr Duration tolerance = std::chrono::minutes(1);
 
-  // `newest`: of what is in the journal; `running` is Clock::running().
+  // `newest` is the time of the newest entry in the journal; `running` is Clock::running().
   DeletionTime(Time newest, Duration running) : time_(newest), running_(running) {}
 
   Time at(Time now, Duration running) {
@@ -32,7 +32,7 @@ class DeletionTime {
     return time_ = now;
   }
 
-  // The clock is ahead and not trusted yet.
+  // Whether the clock is ahead and not trusted yet.
   bool waits() const { return ahead_since_.has_value(); }
 
  private:

@@ -18,12 +18,12 @@ namespace once::journal {
 enum class DiskFault : std::uint8_t {
   no_space,  // the disk or a quota is full; it may have room again later
   in_use,    // lock(): another process has it
-  failed,    // anything else; nothing is known of what was written
+  failed,    // anything else; it is unknown what was written
 };
 
 struct DiskError {
   DiskFault fault = DiskFault::failed;
-  std::string detail;  // names the file and what the system said
+  std::string detail;  // names the file, with the system's message
 };
 
 template <class T>
@@ -52,9 +52,9 @@ class Disk {
 
   // Locks out other processes until this object is destroyed. Creates the folder if necessary.
   virtual DiskResult<void> lock() = 0;
-  // The same without writing anything, for those who only read.
+  // The same without writing anything, for read-only use.
   virtual DiskResult<void> lock_to_read() { return lock(); }
-  // Kept until the next lock(), on disk when this returns. A disk that keeps none has an empty one.
+  // Stores a note until the next lock(); it is on disk when this returns. A disk without notes returns an empty one.
   virtual DiskResult<void> leave_note(std::string_view /*note*/) { return {}; }
   virtual std::string note() { return {}; }
   virtual DiskResult<std::vector<std::string>> list() = 0;

@@ -21,32 +21,33 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 constexpr std::string_view magic = "ONCEJRNL";
 constexpr std::string_view segment_suffix = ".segment";
 
-enum Flag : std::uint8_t {  // of a put
+enum Flag : std::uint8_t {  // of a put frame
   body_not_kept = 1,
   has_outcome = 2,
   has_previous = 4,
   has_lease = 8,
   has_tombstone = 16,
   has_labels = 32,
-  has_extra_part = 64,  // the sum of the head, and ExtraFlag; what follows there is of a later version, to be skipped
+  // the checksum of the head, then ExtraFlag; later content is from a later version and is skipped
+  has_extra_part = 64,
 };
 constexpr std::uint8_t known_flags =
     body_not_kept | has_outcome | has_previous | has_lease | has_tombstone | has_labels | has_extra_part;
 
 enum ExtraFlag : std::uint8_t {  // in the extra part of a put
-  body_in_chunks = 1,            // their number follows. Earlier versions go by body_not_kept, which is set too
+  body_in_chunks = 1,            // their number follows. Earlier versions use body_not_kept, which is set too
 };
 
-// Each brings a time, in this order.
+// Each of these flags adds a time, in this order.
 constexpr std::uint8_t timed_flags = has_previous | has_lease | has_tombstone;
 
-// The last 8 bytes of a header: when it was made, by which version, and whether a process began with it. Version 2
-// reads them as a time that it does not use.
+// The last 8 bytes of a header: creation time, writing version, and whether a process began with it. Version 2 reads
+// them as a time that it does not use.
 constexpr std::int64_t latest_creation = (std::int64_t{1} << 48U) - 1;
 constexpr unsigned written_by_shift = 48;
 constexpr std::uint64_t begins_run_bit = std::uint64_t{1} << 56U;
 
-constexpr std::size_t put_size = 112;  // without the times that only some have, and the outcome
+constexpr std::size_t put_size = 112;  // without the optional times and the outcome
 constexpr std::size_t remove_size = 48;
 constexpr std::size_t mark_size = 24;
 
@@ -98,7 +99,7 @@ class Reader {
   std::string_view bytes_;
 };
 
-// Leaves room for length and checksum, lets `fill` append the payload, then completes the frame.
+// Reserves space for length and checksum, lets `fill` append the payload, then completes the frame.
 void append_frame(std::string& out, std::uint32_t salt, auto&& fill) {
   const std::size_t begin = out.size();
   out.append(frame_overhead, '\0');
@@ -113,7 +114,7 @@ void append_frame(std::string& out, std::uint32_t salt, auto&& fill) {
   out.append(frame_size(payload_size) - frame.size(), '\0');
 }
 
-// What a put has behind its fixed part and before the outcome.
+// The size of the optional times of a put.
 std::size_t times_size(std::uint8_t flags) {
   return static_cast<std::size_t>(std::popcount(static_cast<std::uint8_t>(flags & timed_flags))) * sizeof(std::int64_t);
 }
@@ -122,7 +123,7 @@ bool has_head_sum(const Record& record) {
   return record.outcome != nullptr && record.outcome->size() >= head_sum_from;
 }
 
-// What the extra part takes, if there is one.
+// The size of the extra part, if there is one.
 std::size_t extra_part_size(const Record& record) {
   if (record.body_kept == BodyKept::in_chunks) return in_chunks_part;
   return has_head_sum(record) ? head_sum_part : 0;
@@ -144,7 +145,7 @@ std::size_t labels_size(const Labels& labels) {
   return labels.empty() ? 0 : 2 + cut(labels.tenant).size() + cut(labels.route).size();
 }
 
-// A length and as many bytes, from `at` on; nullopt: there is less than that. Moves `at` behind it.
+// A length-prefixed part at `at`; nullopt: the payload is too short. Moves `at` past it.
 std::optional<std::string_view> part_at(std::string_view payload, std::size_t& at) {
   if (at >= payload.size()) return std::nullopt;
   const std::size_t size = static_cast<std::uint8_t>(payload[at++]);
@@ -157,7 +158,8 @@ bool is_state(std::uint8_t value) {
   return value <= static_cast<std::uint8_t>(State::tombstone);
 }
 
-// Where the extra part of a put is, or would be: behind its times and labels. Nullopt: it ends before that.
+// The offset of a put's extra part, or where it would be: after times and labels. nullopt: the payload ends before
+// that.
 std::optional<std::size_t> labels_end(std::string_view payload) {
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   std::size_t at = put_size + times_size(flags);
@@ -167,14 +169,14 @@ std::optional<std::size_t> labels_end(std::string_view payload) {
   return at;
 }
 
-// The extra part of a put; empty: it has none.
+// The extra part of a put; empty: there is none.
 std::string_view extra_part_of(std::string_view payload) {
   if ((static_cast<std::uint8_t>(payload[2]) & has_extra_part) == 0) return {};
   std::size_t at = labels_end(payload).value_or(payload.size());
   return part_at(payload, at).value_or("");
 }
 
-// What the extra part of a put says of its chunks. Nullopt: its body is not in chunks.
+// The number of chunks in a put's extra part. nullopt: its body is not in chunks.
 std::optional<std::uint32_t> chunks_of(std::string_view payload) {
   constexpr std::size_t flags_at = 4;
   const std::string_view extra = extra_part_of(payload);
@@ -189,7 +191,7 @@ BodyKept body_kept_of(std::string_view payload) {
   return chunks_of(payload) ? BodyKept::in_chunks : BodyKept::no;
 }
 
-// Where its outcome begins: the same.
+// The offset of its outcome; nullopt: the payload ends before that.
 std::optional<std::size_t> parts_end(std::string_view payload) {
   std::optional<std::size_t> at = labels_end(payload);
   const bool extra = (static_cast<std::uint8_t>(payload[2]) & has_extra_part) != 0;
@@ -209,14 +211,14 @@ bool is_put(std::string_view payload) {
          ((flags & has_outcome) != 0 || payload.size() == least);
 }
 
-// Of a put. Time::min(): its owner was the process.
+// The lease of a put. Time::min(): its owner was the process.
 Time lease_of(std::string_view payload) {
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   if ((flags & has_lease) == 0) return Time::min();
   return Reader(payload.substr(put_size + times_size(flags & has_previous))).time();
 }
 
-// Of a put.
+// The time at which a put is forgotten.
 Time forget_time_of(std::string_view payload, Time expires_at) {
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   if ((flags & has_tombstone) == 0) return expires_at;

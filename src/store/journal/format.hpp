@@ -38,50 +38,50 @@ struct SegmentHeader {
   // The end of the previous segment. Bytes after it were never acknowledged, or were copied to the beginning of this
   // one. 0: this is the first segment, and segments with lower numbers are obsolete.
   std::uint64_t previous_end = 0;
-  Fence last_fence{0};                       // given out before this segment began
-  Time created_at;                           // of 48 bits
+  Fence last_fence{0};                       // the last one used before this segment began
+  Time created_at;                           // stored in 48 bits
   std::uint32_t needs = version_needed;      // the earliest version that can read this segment
-  std::uint8_t written_by = format_version;  // 0: a version before 3, which did not say
-  bool begins_run = false;                   // the first that a process began; not known of a version before 3
+  std::uint8_t written_by = format_version;  // 0: before version 3, which did not record it
+  bool begins_run = false;                   // the first segment of a process; unknown before version 3
   std::uint32_t salt = 0;  // start value of the frames' checksums: the header's checksum. Set by encode and decode
 };
 
 std::string encode(SegmentHeader& header);
 
 enum class HeaderFault : std::uint8_t { damaged, newer_version };
-// As a program of version `known` reads it.
+// Decodes as a program of version `known` does.
 std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, std::uint32_t known = format_version);
-// Of a valid header, even if this program cannot read the segment.
+// The version needed by a valid header, even if this program cannot read the segment.
 std::uint32_t needed_version(std::string_view header);
 
-// The next segment while it is being made.
+// The name of the next segment while it is created.
 constexpr std::string_view spare_name = "next.segment";
 std::string segment_name(SegmentNumber number);
 std::optional<SegmentNumber> parse_segment_name(std::string_view name);
 
-// What a process that stops cleanly notes: where the segment that it wrote last ends.
+// The note of a process that stops cleanly: where the last segment that it wrote ends.
 struct JournalEnd {
   SegmentNumber segment{};
   std::uint64_t offset = 0;
 };
 std::string to_note(const JournalEnd& end);
-// nullopt: it says nothing of an end, or was not written whole.
+// nullopt: it is no such note, or incomplete.
 std::optional<JournalEnd> parse_note(std::string_view note);
 
 enum class Kind : std::uint8_t {
   put = 1,     // the new record
   remove = 2,  // the record is removed
-  mark = 3,    // up to where this segment was known to be on disk when this was written
-  // From here on: optional frames, which programs skip that do not know them.
+  mark = 3,    // the part of this segment that was on disk when this was written
+  // From here on: optional frames, which older programs skip.
   chunk = 128,    // a part of a response
-  skipped = 129,  // and all above: of a later version
+  skipped = 129,  // this and all above: of later versions
 };
 inline bool is_optional(std::uint8_t kind) {
   return kind >= std::to_underlying(Kind::chunk);
 }
 
-// Which chunk this is: of which claim, and how many there are before it. The nonce alone is not enough, because a claim
-// that was released may be made again with the same one.
+// Identifies a chunk: its claim and its number. The nonce alone is not enough, because a released claim may be made
+// again with the same nonce.
 struct ChunkName {
   OperationId id;
   Nonce nonce;
@@ -97,18 +97,18 @@ struct Labels {
   bool empty() const { return tenant.empty() && route.empty(); }
 };
 
-// Frames are appended whole: length, checksum, payload, zeros up to the alignment. `chunks`: how many there are of a
-// record whose body is in them.
+// Frames are appended completely: length, checksum, payload, zeros up to the alignment. `chunks` is the number of
+// chunks of a record whose body is in them.
 void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record,
                 const Labels& labels = {}, std::uint32_t chunks = 0);
 void append_remove(std::string& out, std::uint32_t salt, const OperationId& id, Fence fence);
 void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_to, Time now);
 void append_chunk(std::string& out, std::uint32_t salt, const ChunkName& name, std::string_view bytes);
-// A payload that was read from another segment.
+// Appends a payload that was read from another segment.
 void append_payload(std::string& out, std::uint32_t salt, std::string_view payload);
 
 std::size_t put_frame_size(const Record& record, const Labels& labels = {});
-// Of a put without its outcome: without labels, and what those take at most.
+// The most that a put needs besides its outcome and labels, and the most that labels need.
 inline constexpr std::size_t largest_put_overhead = frame_overhead + 136;
 inline constexpr std::size_t largest_labels = 2 + 2 * 255;
 inline constexpr std::size_t largest_extra_part = 1 + 255;
@@ -116,25 +116,25 @@ inline constexpr std::size_t largest_extra_part = 1 + 255;
 // without reading the outcome. The checksum takes this many bytes.
 inline constexpr std::size_t head_sum_from = std::size_t{64} << 10U;
 inline constexpr std::size_t head_sum_part = 1 + 4;
-// The same for a put whose body is in chunks, with a flag for that and their number.
+// The same for a put whose body is in chunks, with a flag and their number.
 inline constexpr std::size_t in_chunks_part = head_sum_part + 1 + 4;
-// Of a chunk without its bytes.
+// The size of a chunk frame's payload without the chunk's bytes.
 inline constexpr std::size_t chunk_head = 64;
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
 inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
 
-// A claim with an owner outside the process: its lease is written, because it outlives the process.
+// Whether the claim has an owner outside the process: then its lease is written, because it outlives the process.
 bool is_leased(const Record& record);
 // The minimum lease, after a restart, of a claim with an owner outside the process.
 inline constexpr Duration lease_after_restart = std::chrono::seconds(30);
 
-// The payload of the frame that begins at `bytes`, if there is a whole one with the right checksum.
+// The payload of the frame at `bytes`, if the frame is complete and its checksum is right.
 std::optional<std::string_view> decode_frame(std::string_view bytes, std::uint32_t salt);
-// What the frame that begins at `bytes` (at least frame_overhead of them) takes, if it is one; not checked further.
+// The size that the frame at `bytes` (at least frame_overhead of them) claims to have; not checked further.
 std::uint64_t claimed_frame_size(std::string_view bytes);
 std::uint64_t frame_size(std::size_t payload_size);
 
-// The parts of a payload that every reader needs, without decoding all of it. Empty: unknown payload.
+// The parts of a payload that every reader needs, without decoding all of it. nullopt: unknown payload.
 struct Glance {
   Kind kind;
   State state;                  // put
@@ -157,12 +157,12 @@ Record decode_put(std::string_view payload);
 // Whether the beginning of a payload is a put with a valid checksum of its head. Then everything except the outcome is
 // intact.
 bool has_whole_head(std::string_view beginning);
-// Of a put that glance() accepts and whose body is in chunks: how many these were when it was written. Else 0.
+// For a put that glance() accepts: the number of its chunks when it was written; 0 if its body is not in chunks.
 std::uint32_t chunk_count(std::string_view payload);
-// Of a chunk that glance() accepts.
+// For a chunk that glance() accepts.
 ChunkName chunk_name(const Glance& seen);
 std::string_view chunk_bytes(std::string_view payload);
-// Of a put; views of the payload.
+// For a put; views of the payload.
 Labels labels_of(std::string_view payload);
 
 }  // namespace once::journal

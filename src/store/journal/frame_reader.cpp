@@ -37,7 +37,7 @@ DiskResult<Head> FrameReader::head() {
 }
 
 DiskResult<std::string_view> FrameReader::whole() {
-  // About its size is enough for nearly all of them; the frame itself says it exactly.
+  // The approximate size is enough for nearly all; the frame itself has the exact one.
   std::uint64_t wanted = size_ < frame_overhead ? pinned_.about_size + pinned_.about_size / 8 : size_;
   for (;;) {
     const auto got = read_up_to(wanted);

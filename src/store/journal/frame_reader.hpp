@@ -15,13 +15,13 @@
 
 namespace once::journal {
 
-// Where to read, as SegmentLog::pin() says it.
+// Where to read, from SegmentLog::pin().
 struct Pinned {
   Address address;
   std::uint64_t about_size = 0;
   std::uint64_t segment_end = 0;
   std::uint32_t salt = 0;
-  std::shared_ptr<File> file;  // null: not open at the moment; the reader opens it
+  std::shared_ptr<File> file;  // null: not open; the reader opens it
 };
 
 // At least the part of the payload before a put's outcome. It is not verified, because the checksum covers the whole
@@ -41,7 +41,7 @@ class FrameReader {
   DiskResult<std::string_view> whole();
 
  private:
-  // Reads up to `size` bytes of the frame and what follows it. Returns how many were added.
+  // Reads up to `size` bytes from the frame's start on. Returns how many were added.
   DiskResult<std::size_t> read_up_to(std::uint64_t size);
   // The size from the frame's own header, which must have been read.
   bool fits_segment() const;
@@ -50,7 +50,7 @@ class FrameReader {
   Disk& disk_;
   Pinned& pinned_;
   std::string& buffer_;
-  std::size_t size_ = 0;  // in the buffer
+  std::size_t size_ = 0;  // bytes in the buffer
 };
 
 }  // namespace once::journal

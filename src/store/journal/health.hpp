@@ -31,7 +31,7 @@ class Health {
  private:
   const Log& log_;
   Counters& counters_;
-  std::string failure_;  // not empty: the journal has failed
+  std::string failure_;  // if not empty, the journal has failed
 };
 
 }  // namespace once::journal

@@ -34,7 +34,7 @@ class Index {
   Locked<Shard> change(const Appender& writer, const OperationId& id) { return change_at(writer, number_of(id)); }
   Locked<Shard> change_at(const Appender& /*writer*/, std::size_t shard) { return cells_[shard].shard.lock(); }
 
-  // Uses other bytes of the id than the slots.
+  // Uses other bytes of the id than the slots do.
   static std::size_t number_of(const OperationId& id) { return id.bytes[SlotTable::tag_size] % shard_count; }
 
   // Answers a claim, lookup or read that changes nothing, if its record is in memory and a read finds no chunks.
@@ -46,32 +46,33 @@ class Index {
     shard.hot.fetch(id);
   }
 
-  // The same as those of SlotTable, and counted in bytes().
+  // Like those of SlotTable, and counted in bytes().
   void insert(Shard& shard, const OperationId& id, ExpirySecond expires, Place place);
   void give_back_memory(Shard& shard);
 
-  // The next chunk of this record.
+  // Adds the next chunk of this record.
   void add_chunk(SegmentLog& segments, Shard& shard, const OperationId& id, const Record& record, Place place);
-  // All chunks of this record, which has none yet.
+  // Adds all chunks of this record, which has none yet.
   void add_chunks(SegmentLog& segments, Shard& shard, const OperationId& id, const Record& record,
                   std::vector<Place> places);
   std::uint32_t count_chunks(const OperationId& id, const Record& record) const {
     return static_cast<std::uint32_t>(look(id)->chunks.count(id, record));
   }
-  // A record that was read, and had this many chunks when it was written: its body is not kept if some are lost.
+  // Whether the body of a record, which had this many chunks when it was written, is complete: it is not kept if some
+  // are lost.
   bool has_body(const OperationId& id, const Record& record, std::uint32_t chunks) const {
     const bool in_chunks = record.state == State::succeeded && record.body_kept == BodyKept::in_chunks;
     return !in_chunks || count_chunks(id, record) >= chunks;
   }
-  // The record has changed to this, or is gone (null): its chunks may end with that.
+  // The record has changed, or is gone (null): its chunks may end with that.
   void record_changed(SegmentLog& segments, Shard& shard, const OperationId& id, const Record* record) {
     if (!shard.chunks.empty()) keep_or_end_chunks(segments, shard, id, record);
   }
   void end_chunks(SegmentLog& segments, Shard& shard, const SlotTable::Tag& tag);
 
-  // Of the slots alone. Thread-safe.
+  // Memory of the slots. Thread-safe.
   std::uint64_t bytes() const { return bytes_.get(); }
-  // Of the places of chunks. Thread-safe.
+  // Memory of the places of chunks. Thread-safe.
   std::uint64_t chunk_bytes() const { return chunk_bytes_.get(); }
   // Whether another key fits into its shard under max_memory.
   bool has_memory_for(const OperationId& id) const;

@@ -13,7 +13,7 @@ constexpr std::uint64_t slots_per_lock = 4096;
 constexpr std::size_t slots_per_page = 65'536;
 constexpr std::size_t reads_per_page = 2000;
 
-// How far a visit of about so many slots reaches, and how many there are.
+// A range of ids (`reach`) that covers about this many slots.
 struct Step {
   std::uint64_t reach = 1;
   std::size_t slots = 0;
@@ -24,7 +24,7 @@ Step step_of(const Index& index, std::size_t shard) {
           .slots = std::min<std::size_t>(slots, slots_per_lock)};
 }
 
-// What a slot says of its record. One that has expired and is remembered may stand there as what it was.
+// What the slot shows of its record. An expired record that is remembered may still have its old state there.
 bool may_fit(const SlotTable::Slot& slot, const KeyFilter& filter, Time now) {
   if (has_passed(slot.expires, now)) return false;
   return !filter.state || *filter.state == State::tombstone || slot.place.state() == *filter.state;
@@ -85,7 +85,7 @@ Result<std::optional<KeyInfo>> JournalSearch::read_info(const Candidate& candida
                  !std::ranges::equal(std::span(seen->id.bytes).first(candidate.tag.size()), candidate.tag))) {
       seen.reset();
     }
-    // It may have moved meanwhile.
+    // It may have moved meanwhile; then try again.
     if (seen || std::exchange(failed, at->from.address) != at->from.address) continue;
     return std::unexpected(
         Error{.source = ErrorSource::store,
@@ -110,7 +110,7 @@ Result<std::optional<KeyInfo>> JournalSearch::read_info(const Candidate& candida
   return info;
 }
 
-// A record that cannot be read is left out: whoever asks for it alone is told.
+// An unreadable record is left out of lists; looking it up alone reports the error.
 Result<KeyPage> JournalSearch::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
   const auto begin = read_cursor(cursor, 2);
   if (!begin) return bad_cursor();
@@ -128,7 +128,7 @@ Result<KeyPage> JournalSearch::scan(const KeyFilter& filter, std::string_view cu
     std::uint64_t done_up_to = to;
     std::uint64_t last = end_of_ids;
     for (const Candidate& candidate : candidates(number, from, to, filter, page.now)) {
-      // Ids that begin alike go together, for the cursor cannot tell them apart.
+      // Ids with the same first bits are returned together, because the cursor cannot separate them.
       if ((page.keys.size() >= limit || reads >= reads_per_page) && candidate.bits != last) {
         done_up_to = candidate.bits;
         break;
@@ -155,7 +155,7 @@ Result<KeyPage> JournalSearch::find(const IdPrefix& prefix) {
   std::string buffer;
   std::uint32_t bits = 0;
   std::memcpy(&bits, prefix.bytes.data(), sizeof bits);
-  // The shard follows from later bytes.
+  // The shard is determined by later bytes, so search all.
   for (std::size_t number = 0; number < Index::shard_count; ++number) {
     for (const Candidate& candidate : candidates(number, bits, std::uint64_t{bits} + 1, {}, page.now)) {
       if (!begins_with(beginning_of(candidate.tag), prefix)) continue;
@@ -167,8 +167,8 @@ Result<KeyPage> JournalSearch::find(const IdPrefix& prefix) {
   return page;
 }
 
-// By what the index says: a record that has expired and is remembered counts as what it was until it is carried
-// forward. Whether the owner is gone the index knows of this process's own claims; the others, few, are read.
+// Counts by the index: an expired record that is remembered counts with its old state until it is carried forward. For
+// its own claims the index knows whether the owner is gone; the few others are read.
 Result<KeyCounts> JournalSearch::count(std::string_view cursor) {
   const auto begin = read_cursor(cursor, 2);
   if (!begin) return bad_cursor();

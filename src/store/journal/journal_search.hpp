@@ -36,12 +36,12 @@ class JournalSearch final : public Search {
   // The data of a slot.
   struct Candidate {
     std::size_t shard = 0;
-    std::uint64_t bits = 0;  // the beginning of the id, by which a scan goes on
+    std::uint64_t bits = 0;  // the first bits of the id, from which a scan continues
     std::array<std::uint8_t, SlotTable::tag_size> tag{};
   };
   std::vector<Candidate> candidates(std::size_t shard, std::uint64_t from, std::uint64_t to, const KeyFilter& filter,
                                     Time now) const;
-  // Where its record is.
+  // The location of a record.
   struct Located {
     Pinned from;
     bool live = false;

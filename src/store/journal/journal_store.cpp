@@ -6,7 +6,7 @@ namespace once::journal {
 
 namespace {
 
-// Threads that wait for the disk beside the one that writes.
+// Threads that read from disk, besides the one that writes.
 constexpr std::size_t reading_parts = 4;
 
 }  // namespace
@@ -23,7 +23,7 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock
   std::unique_ptr<JournalStore> store(new JournalStore(disk, clock, log, settings));
   const auto appender = store->core_.appender.lock();
   if (auto recovered = Recovery(store->core_, *appender).run(random, note); !recovered) {
-    // Locking has replaced it. A later look at the damage needs it; without it, a lost end looks like that of a crash.
+    // Locking has replaced the note. A later check of the damage needs it: without it, a lost end looks like a crash.
     [[maybe_unused]] const auto kept = disk.leave_note(note);
     appender->health().refuse(recovered.error().detail);
     return std::unexpected(recovered.error());
@@ -46,7 +46,7 @@ bool JournalStore::answer_at_once(Op& op) {
 std::size_t JournalStore::part_of(const OperationId& id) const {
   const auto shard = core_.index.look(id);
   if (const auto* node = shard->hot.find(id)) {
-    // Chunks of a response that broke off have to be read; those of one that streams are being written.
+    // Chunks of an interrupted response must be read; those of a streaming one are still being written.
     const bool reads_chunks = !Shard::is_live(node->record) && shard->chunks.find(id, node->record) != nullptr;
     if (!reads_chunks) return 0;
   } else if (!shard->slots.has(id)) {

@@ -15,9 +15,9 @@ namespace once::journal {
 
 // One run of a process, from its start to its end.
 struct Run {
-  Address begin;  // of its own writes
+  Address begin;  // where its own writes begin
   Time opened_at;
-  Time last_mark = Time::min();  // its last sign of life; Time::min(): unknown, as for earlier versions
+  Time last_mark = Time::min();  // the last time it wrote; Time::min(): unknown, as for earlier versions
 };
 
 // Immutable once the journal is open, so it is thread-safe.

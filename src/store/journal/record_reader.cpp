@@ -9,21 +9,21 @@ namespace once::journal {
 
 namespace {
 
-// The payload of a put of this operation.
+// Checks that the payload is a put of this operation.
 DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const OperationId& id) {
   const auto seen = payload ? glance(*payload) : std::nullopt;
   if (!payload || (seen && seen->kind == Kind::put && seen->id == id)) return payload;
   return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
 }
 
-// The payload of this chunk.
+// Checks that the payload is this chunk.
 DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const ChunkName& name) {
   const auto seen = payload ? glance(*payload) : std::nullopt;
   if (!payload || (seen && seen->kind == Kind::chunk && chunk_name(*seen) == name)) return payload;
   return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
 }
 
-// At least this many bytes are in a chunk whose frame is about so large.
+// The least number of bytes in a chunk whose frame has about this size.
 std::uint64_t least_bytes(Place chunk) {
   constexpr std::uint64_t around = frame_overhead + chunk_head + frame_alignment - 1;
   return chunk.about_size() - std::min(chunk.about_size(), around);
@@ -44,7 +44,7 @@ bool is_about_outcome(const Op& claim, const Record& record, Time now) {
 Indexed look_up(const Appender& /*writer*/, const Index& index, const Op& op) {
   Indexed indexed;
   const auto shard = index.look(op.id);
-  if (const auto* node = shard->hot.find(op.id)) indexed.record = &node->record;  // nobody but the writer changes it
+  if (const auto* node = shard->hot.find(op.id)) indexed.record = &node->record;  // only the writer changes it
   const bool complete = indexed.record != nullptr && !takes_labels(op);
   if (const auto* slot = complete ? nullptr : shard->slots.find(op.id)) indexed.place = slot->place;
   return indexed;
@@ -131,7 +131,7 @@ bool RecordReader::read_chunks(ChunkRead& read) const {
   return true;
 }
 
-// Enough for a claim that gets a mismatch or is told that the key has expired.
+// Reads the part before the outcome, which is enough for a claim that gets a mismatch or an expired key.
 bool RecordReader::read_head(Read& read, FrameReader& reader) const {
   const bool large = read.from.about_size >= head_sum_from;
   if (read.op->verb != Verb::claim || read.needs_outcome || !large) return false;

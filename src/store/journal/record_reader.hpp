@@ -28,8 +28,8 @@ bool takes_labels(const Op& op);
 // Whether the answer to a claim needs the outcome: not if the key has expired or was used for another request.
 bool is_about_outcome(const Op& claim, const Record& record, Time now);
 
-// The part of an operation that is in memory, and the place of the rest on disk; no place: nothing else is needed. The
-// record does not change while the writer's lock is held.
+// The part of an operation that is in memory, and the place on disk of the rest, if any is needed. The record does not
+// change while the writer's lock is held.
 struct Indexed {
   const Record* record = nullptr;
   Place place{};
@@ -40,39 +40,39 @@ Indexed look_up(const Appender& writer, const Index& index, const Op& op);
 struct Read {
   Op* op = nullptr;
   Pinned from;
-  std::optional<Record> record{};  // empty: see `error`
-  bool needs_outcome = false;      // its head is not enough
-  bool lacks_outcome = false;      // only its head was read
-  std::uint32_t chunks = 0;        // that it had when it was written, if its body is in them
+  std::optional<Record> record{};  // nullopt: see `error`
+  bool needs_outcome = false;      // the part before the outcome is not enough
+  bool lacks_outcome = false;      // only the part before the outcome was read
+  std::uint32_t chunks = 0;        // its number of chunks when it was written, if its body is in them
   std::string tenant{};
   std::string route{};
   std::string error{};
   bool tried() const { return record.has_value() || !error.empty(); }
 };
 
-// The chunks that a read found. Its op is decided already: what lies at an address does not change, so its answer is of
-// that moment, whenever the chunks are read.
+// The chunks for a read. The op is already decided: data at an address never changes, so its answer is that of the
+// decision, whenever the chunks are read.
 struct ChunkRead {
   Op* op = nullptr;
   std::vector<Pinned> from;
-  std::optional<Address> unread{};  // this one could not be read, see `error`
+  std::optional<Address> unread{};  // the one that could not be read, see `error`
   std::string error{};
 };
 
-// Of one thread, as the batch that it belongs to.
+// Used by one thread, like the batch it belongs to.
 struct Reads {
   std::vector<Read> done{};    // in the order of their ops
-  std::vector<Read> wanted{};  // the same
-  std::size_t next = 0;        // of those that are done
+  std::vector<Read> wanted{};  // likewise
+  std::size_t next = 0;        // index of the next one in `done`
   std::vector<ChunkRead> chunks{};
 
   // The data read for the op at this address, or null. Call it in the order of the ops.
   Read* of(const Op& op, Address address);
   void want(const Appender& writer, Op& op, Place place);
   void want_outcome(const Appender& writer, Op& op, Place place);
-  // Of as many as the op has room for, and at least one.
+  // As many chunks as the op accepts, and at least one.
   void want_chunks(const Appender& writer, Op& op, std::span<const Place> places);
-  // Of all that need something.
+  // Everything that these ops need.
   void want_all(const Appender& writer, const Index& index, std::span<Op* const> ops);
 };
 
@@ -84,7 +84,7 @@ class RecordReader {
 
   // Moves everything from `wanted` to `done`.
   void read_all(Reads& reads) const;
-  // Into the op. False: one cannot be read where it was.
+  // Reads them into the op. False: one cannot be read where it was.
   bool read_chunks(ChunkRead& read) const;
 
  private:

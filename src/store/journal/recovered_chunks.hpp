@@ -1,7 +1,7 @@
-// Chunks that recovery has met in the segments, of one shard. Segments are read in any order, so which of them count is
-// known at the end only: those of the claim that the newest record of their operation is about, if it may have any.
-// Chunks of a stream that was joined into its record are dropped as soon as its end is met, so they take no memory.
-// The others take 16 bytes each, and as much again while their list grows.
+// The chunks that recovery found in the segments, for one shard. Segments are read in any order, so only at the end is
+// it known which chunks count: those of the claim in the newest record of their operation, if it may have any. Chunks
+// of a stream that was joined into its record are dropped as soon as its end is found, so they take no memory. The
+// others take 16 bytes each, and as much again while their list grows.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class RecoveredChunks {
     claim->chunks.push_back({place, name.number});
   }
 
-  // Whatever was appended before this place does not count: the operation ended there.
+  // Chunks before this place do not count: the operation ended there.
   void end_before(const OperationId& id, Place end) {
     const auto found = all_.find(id);
     if (found == all_.end()) return;
@@ -44,8 +44,8 @@ class RecoveredChunks {
     for (const auto& [id, claims] : all_) visit(id);
   }
 
-  // Takes the chunks of this claim out by number, up to the first one that is missing. Of two copies, the later one
-  // counts.
+  // Removes and returns the chunks of this claim by number, up to the first missing one. If there are two copies, the
+  // later one counts.
   std::vector<Place> take(const OperationId& id, const Record& record) {
     std::vector<Chunk> chunks;
     for (Claim& claim : all_[id]) {

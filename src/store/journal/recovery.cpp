@@ -21,7 +21,7 @@ namespace once::journal {
 namespace {
 
 constexpr auto progress_every = std::chrono::seconds(1);
-constexpr std::uint64_t least_room = 4096;  // in a first segment on a full disk
+constexpr std::uint64_t least_room = 4096;  // for a first segment on a full disk
 
 std::unexpected<Error> store_error(std::string detail) {
   return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::no, .detail = std::move(detail)});
@@ -34,23 +34,23 @@ std::unexpected<Error> damaged(const Damage& damage) {
                   to_text(damage)));
 }
 
-// Whether the record here, or its removal, has no chunks.
+// Whether the record at this place, or its removal, has no chunks.
 bool ends_chunks(ExpirySecond expires, Place place) {
   const BodyKept kept = place.is_in_chunks() ? BodyKept::in_chunks : BodyKept::yes;
   return expires == removed_already || !may_have_chunks(place.state(), kept);
 }
 
-// A record or chunk behind the last place that is known to be on disk.
+// A record or chunk after the last place that is known to be on disk.
 struct Doubtful {
   std::uint64_t offset = 0;
   std::string payload;
 };
 
-// Records that were read and are to come into one shard of the index. Together, because nearly every one waits for a
-// part of the index to come into the cache, and many can wait at once.
+// Collects records of one shard, to index them together: nearly every insert is a cache miss, and several can be in
+// flight at once.
 class Gathered {
  public:
-  // True: it is time to put them into the index.
+  // True: the collection is full, so index it.
   bool add(const OperationId& id, ExpirySecond expires, Place place) {
     notes_[count_++] = {.id = id, .expires = expires, .place = place};
     return count_ == notes_.size();
@@ -93,7 +93,7 @@ class Gathered {
   std::vector<std::pair<ChunkName, Place>> chunks_;
 };
 
-// Segments are read by several threads and in any order.
+// Segments are read by several threads, in any order.
 class Reading {
  public:
   Reading(Disk& disk, const Chain& chain, const Appender& writer, Index& index, Time now)
@@ -109,7 +109,7 @@ class Reading {
     for (const SegmentFile& segment : chain.segments) total_ += segment.end;
   }
 
-  // All of it, by this many threads; 1: by the caller's own.
+  // Reads everything with this many threads; 1: on the caller's own.
   void run(unsigned threads, const Log& log) {
     if (threads <= 1 || chain_.segments.size() <= 1) return read_segments();
     std::vector<std::jthread> readers;
@@ -132,13 +132,13 @@ class Reading {
   const std::vector<DiskResult<Walked>>& walked() const { return walked_; }
   Fence last_fence() const { return Fence{last_fence_.load(std::memory_order_relaxed)}; }
   std::uint64_t bytes() const { return total_; }
-  // When the last thing in the journal was written, as it was believed then; Time::min(): never.
+  // The time of the newest entry, by the clock that wrote it; Time::min(): none.
   Time newest() const {
     return marks_.empty() ? Time::min() : std::ranges::max_element(marks_, {}, &Marks::newest)->newest;
   }
-  // Who has written what was read.
+  // The processes that wrote the segments.
   std::vector<Run> runs() const;
-  // Of everything in the segment.
+  // When everything in the segment has expired.
   Time expires_by(std::size_t segment) const { return expires_by_[segment]; }
   // Oldest first.
   const std::deque<Doubtful>& doubtful() const { return doubtful_; }
@@ -221,12 +221,12 @@ class Reading {
     if (gathered[shard].add_chunk(chunk_name(frame.seen), place)) put_into_index(shard, gathered[shard]);
   }
 
-  // The shard's lock is also that of its chunks.
+  // The shard's lock also guards its chunks.
   void put_into_index(std::size_t shard, Gathered& gathered) {
     gathered.put_into(index_, *index_.change_at(writer_, shard), chunks_[shard]);
   }
 
-  // What a segment's marks say; Time::min(): it has none.
+  // The marks of a segment; Time::min(): it has none.
   struct Marks {
     std::uint64_t first_at = 0;
     Time last = Time::min();
@@ -239,22 +239,22 @@ class Reading {
   Index& index_;
   Time now_;
   std::vector<DiskResult<Walked>> walked_;
-  std::vector<Time> expires_by_;  // by segment, as the one above
-  std::vector<Marks> marks_;      // the same
+  std::vector<Time> expires_by_;  // by segment
+  std::vector<Marks> marks_;      // likewise
   std::vector<RecoveredChunks> chunks_;
   std::uint64_t total_ = 0;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> last_fence_{0};
-  std::deque<Doubtful> doubtful_;  // of the thread that reads the last segment
+  std::deque<Doubtful> doubtful_;  // used only by the thread that reads the last segment
 
   std::mutex mutex_;
   std::condition_variable progress_;
   unsigned ended_ = 0;
 };
 
-// A process begins a run with a segment of its own. What stands before the first mark there it has only copied. Of
-// versions that do not say where a process began nothing is known but what they wrote.
+// A process begins with a segment of its own; data before its first mark was only copied. For versions that do not
+// record where a process began, only their writes are known.
 std::vector<Run> Reading::runs() const {
   std::vector<Run> runs;
   bool known = false;
@@ -289,7 +289,7 @@ Result<void> Recovery::run(Random& random, std::string_view note) {
     if (!walked->damage.empty()) return damaged(walked->damage.front());
     SegmentFile& segment = chain->segments[i];
     segment.end = walked->end;
-    // What is doubtful at the end of the last one comes into the next.
+    // Uncertain records at the end of the last one are copied into the next.
     appender_.segments().add({.number = segment.header.number,
                               .salt = segment.header.salt,
                               .end = segment.last ? walked->durable_up_to : walked->end,
@@ -316,8 +316,8 @@ Result<void> Recovery::run(Random& random, std::string_view note) {
   return {};
 }
 
-// Files that are not of this chain: they never became segments, or a repair took their place and was interrupted before
-// it could put them aside: one of these is damaged, and somebody may want to look at it.
+// Renames files outside this chain: they never became segments, or an interrupted repair replaced them. One of these
+// may be damaged, and an operator may want to examine it.
 Result<void> Recovery::put_aside(std::span<const std::string> obsolete) {
   for (const std::string& name : obsolete) {
     const bool segment = parse_segment_name(name).has_value();
@@ -331,7 +331,7 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
                              std::span<const std::string> doubtful, std::span<RecoveredChunks> chunks) {
   const Time now = core_.clock.now();
   SegmentLog& segments = appender_.segments();
-  // Names that were seen need not be on disk: one that is lost while a later one stays would look like damage.
+  // The names that were listed may not be on disk yet: losing one while a later one survives would look like damage.
   if (const auto synced = core_.disk.sync_names(); !synced) return store_error(synced.error().detail);
   if (auto done = put_aside(chain.obsolete); !done) return done;
   JournalId journal;
@@ -345,7 +345,7 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
   for (const std::string& payload : doubtful) least += frame_size(payload.size());
   auto made = segments.ensure_spare(Need::start, least);
   if (!made && made.error().fault == DiskFault::no_space) {
-    // On a full disk, with what the last segment did not use, as small as it can be.
+    // On a full disk, make the new segment as small as possible, in the space that the last one did not use.
     if (!chain.segments.empty()) cut(chain.segments.back(), chain.segments.back().end);
     made = segments.adopt(SegmentLog::make_spare(core_.disk, least + least_room));
   }
@@ -364,14 +364,14 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
   forget_removed_and_count();
   if (auto found = find_chunks(chunks); !found) return found;
   appender_.publish_sizes();
-  // Else a process that ends soon after every start would leave a segment behind each time.
+  // Otherwise a process that ends soon after every start would add a segment each time.
   appender_.drop_empty_segments();
   return appender_.has_failed() ? store_error(appender_.health().failure()) : Result<void>();
 }
 
-// Records that were read but are not known to be on disk: after a sync that failed, the system may show what it never
-// wrote. They become certain here, or they would be told to clients and then forgotten. The segment that they were in
-// ends before them, and the new one has them from its beginning: whenever the power goes, one of both counts.
+// Records that were read but may not be on disk: after a failed sync the system may return data that it never wrote.
+// Write them again, or they could be replayed to clients and then lost. Their old segment ends before them and the new
+// one begins with them, so after a power loss one of the two copies counts.
 void Recovery::append_again(std::span<const std::string> payloads, std::span<RecoveredChunks> chunks,
                             const SegmentHeader& header, std::string& segment) {
   for (const std::string& payload : payloads) {
@@ -387,15 +387,15 @@ void Recovery::append_again(std::span<const std::string> payloads, std::span<Rec
     }
     const auto shard = core_.index.change(appender_, seen->id);
     SlotTable::Slot* slot = shard->slots.find(seen->id);
-    ONCE_ASSERT(slot != nullptr);  // the last one for the key comes last
+    ONCE_ASSERT(slot != nullptr);  // the last record of a key is the last in the list
     slot->place = place;
   }
-  // True by the time that the segment has its name.
+  // This becomes true when the segment gets its name.
   append_mark(segment, header.salt, segment.size(), appender_.deletes_by());
 }
 
-// Gives back what was made ahead and never used, when the process ended before its segment did. A file that cannot be
-// cut is only larger than it need be.
+// Truncates preallocated space if the process ended before its segment was full. A file that cannot be truncated is
+// only larger than necessary.
 void Recovery::cut(const SegmentFile& segment, std::uint64_t end) {
   if (segment.file_size <= end) return;
   const auto file = core_.disk.open(segment.name, Access::write);
@@ -410,7 +410,7 @@ void Recovery::forget_removed_and_count() {
     for (std::size_t i = 0; i < slots.size();) {
       SlotTable::Slot& slot = slots.at(i);
       if (!slot.place.empty() && has_passed(slot.expires, appender_.deletes_by())) {
-        slots.erase(slot);  // another one may have taken its slot
+        slots.erase(slot);  // another slot may have taken its place
       } else {
         ++i;
       }
@@ -422,7 +422,7 @@ void Recovery::forget_removed_and_count() {
   }
 }
 
-// Of records that may have chunks. Whether a chunk is of their claim, only the whole record says.
+// Assigns chunks to records that may have them. Only the whole record shows whether a chunk is of its claim.
 Result<void> Recovery::find_chunks(std::span<RecoveredChunks> recovered) {
   SegmentLog& segments = appender_.segments();
   std::string buffer;
@@ -441,7 +441,7 @@ Result<void> Recovery::find_chunks(std::span<RecoveredChunks> recovered) {
       const auto seen = glance(*payload);
       if (!seen || seen->kind != Kind::put || seen->id != id) continue;
       Record record = decode_put(*payload);
-      // As its slot: an owner outside of the process gets a moment.
+      // Like its slot: an owner outside the process gets time to renew.
       if (is_leased(record)) record.lease_until = std::max(record.lease_until, opened_at_ + lease_after_restart);
       if (record.state == State::succeeded && record.expires_at <= appender_.deletes_by()) continue;
       std::vector<Place> places = recovered[number].take(id, record);

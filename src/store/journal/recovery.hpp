@@ -1,8 +1,8 @@
 // Opens a journal: reads and verifies every segment, builds the index, and begins a new segment. Several threads read
 // segments.
 //
-// Lock: the writer's, from the first segment to the last; nobody else uses the journal before it is open. The threads
-// that read take the locks of shards.
+// Lock: the writer's, from the first segment to the last; the journal is not used before it is open. The threads that
+// read take the locks of shards.
 #pragma once
 
 #include <cstdint>

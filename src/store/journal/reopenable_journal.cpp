@@ -38,7 +38,7 @@ Result<void> ReopenableJournal::open(Duration patience) {
       opened.store = *std::move(store);
       break;
     }
-    // Only a journal that is in use is worth another try.
+    // Retry only if another process has the journal open.
     if (store.error().retryable == Retryable::no || monotonic_now() >= until) {
       lost_ = true;
       return std::unexpected(store.error());

@@ -26,7 +26,7 @@ class ReopenableJournal final : public Store, public Search, public Exclusive {
  public:
   ReopenableJournal(std::string folder, const Clock& clock, const Log& log, const JournalSettings& settings);
 
-  // Reads what is in the folder.
+  // Reads the journal in the folder.
   Result<void> open(Duration patience) override;
   std::unique_ptr<Held> give_up() override;
   bool handed_over() const override { return closed() && !lost_.load(std::memory_order_relaxed); }
@@ -68,7 +68,7 @@ class ReopenableJournal final : public Store, public Search, public Exclusive {
   mutable std::shared_mutex mutex_;
   Opened opened_;
   JournalStats last_stats_;
-  bool failed_ = false;             // it had failed when it was closed, so nothing waits for it
+  bool failed_ = false;             // it had already failed when it was closed, so callers do not wait for it
   std::atomic<bool> lost_ = false;  // the last open() failed
   std::atomic<JournalStore*> at_once_ = nullptr;
 };

@@ -20,7 +20,7 @@ std::unexpected<Error> store_error(const DiskError& error) {
   return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::no, .detail = error.detail});
 }
 
-// Reads all segments, and gives each whole frame to `visit`.
+// Reads all segments and passes each intact frame to `visit`.
 Result<Report> read_all(Disk& disk, const Chain& chain, const OnSegment& on_segment,
                         const std::function<DiskResult<void>(const Frame&)>& visit) {
   Report report{.segments = chain.segments.size(), .damage = chain.damage};
@@ -43,7 +43,7 @@ Result<Report> read_all(Disk& disk, const Chain& chain, const OnSegment& on_segm
   return report;
 }
 
-// New segments under names that do not count yet.
+// Writes new segments under temporary names.
 class Rewriter {
  public:
   Rewriter(Disk& disk, const SegmentHeader& first) : disk_(disk), next_(first) {}
@@ -56,7 +56,7 @@ class Rewriter {
     return buffer_.size() < write_size ? DiskResult<void>() : write();
   }
 
-  // At least one segment, with a mark at its end: everything before it is on disk.
+  // Makes at least one segment, with a mark at its end that confirms everything before it.
   DiskResult<void> close(Time now) {
     if (file_ == nullptr) {
       if (auto begun = begin_segment(); !begun) return begun;
@@ -67,10 +67,10 @@ class Rewriter {
     return end_segment();
   }
 
-  // When it was closed.
+  // Call after close().
   JournalEnd end() const { return {.segment = next_.number, .offset = end_}; }
 
-  // The first one last: it is the one that makes all older ones obsolete.
+  // The first segment is renamed last: it makes all older ones obsolete.
   DiskResult<void> give_names() {
     for (const SegmentNumber each : std::views::reverse(made_)) {
       if (auto renamed = disk_.rename(temporary_name(each), segment_name(each)); !renamed) return renamed;
@@ -119,7 +119,7 @@ class Rewriter {
   std::string buffer_;
 };
 
-// Whatever its header says, no file may be in the way of the new names.
+// Whatever their headers say, no file may block the new names.
 DiskResult<std::vector<SegmentNumber>> numbers_in_use(Disk& disk) {
   const auto names = disk.list();
   if (!names) return std::unexpected(names.error());
@@ -167,7 +167,7 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
   for (const SegmentFile& segment : chain->segments) {
     first.last_fence = std::max(first.last_fence, segment.header.last_fence);
   }
-  // Above whatever was given out in what is lost.
+  // Above every fence that may have been used in the lost part.
   first.last_fence = Fence{std::to_underlying(first.last_fence) + fences_in_a_segment};
   Rewriter rewriter(disk, first);
   auto report = read_all(disk, *chain, on_segment, [&](const Frame& frame) {

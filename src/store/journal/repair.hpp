@@ -18,7 +18,7 @@ struct SegmentReport {
   std::string file;
   std::uint64_t bytes = 0;
   std::uint64_t records = 0;
-  std::uint64_t cut = 0;  // in the last one: the rest of a torn write, which is not damage
+  std::uint64_t cut = 0;  // of the last segment: the rest of a torn write, which is no damage
   bool end_is_known = true;
   std::vector<Damage> damage;
 };

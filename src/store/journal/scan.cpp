@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t read_size = std::uint64_t{1} << 20U;
 
-// Nullopt: it is damaged. One that is whole and needs a later version is an error: nothing is wrong with it, so it is
-// not for a repair to set aside.
+// nullopt: it is damaged. An intact header that needs a later version is an error instead, so that a repair does not
+// set the segment aside.
 DiskResult<std::optional<SegmentHeader>> read_header(File& file, const std::string& path) {
   std::array<char, header_size> bytes{};
   const auto got = file.read_at(0, bytes);
@@ -29,7 +29,7 @@ DiskResult<std::optional<SegmentHeader>> read_header(File& file, const std::stri
                             path, needed_version(read), format_version)});
 }
 
-// Before a checksum over megabytes is made of what may be garbage.
+// A quick check, before a checksum is computed over megabytes of possible garbage.
 constexpr std::uint64_t least_frame_size = mark_frame_size;
 bool may_be_kind(char byte) {
   const auto kind = static_cast<std::uint8_t>(byte);
@@ -37,7 +37,7 @@ bool may_be_kind(char byte) {
   return known || is_optional(kind);
 }
 
-// Reads headers and sizes. A segment whose header is no good is reported and left out.
+// Reads headers and sizes. A segment with an invalid header is reported and left out.
 DiskResult<Chain> read_headers(Disk& disk) {
   auto names = disk.list();
   if (!names) return std::unexpected(names.error());
@@ -64,10 +64,10 @@ DiskResult<Chain> read_headers(Disk& disk) {
   return chain;
 }
 
-// Whether a mark behind `from` says that `from` was on disk; and whether anything at all lies there.
+// Whether a mark after `from` shows that `from` was on disk, and how many nonzero bytes follow it.
 struct Behind {
   bool was_durable = false;
-  std::uint64_t bytes = 0;  // up to the last one that is not zero
+  std::uint64_t bytes = 0;  // up to the last nonzero byte
 };
 DiskResult<Behind> look_behind(File& file, std::uint32_t salt, std::uint64_t from, std::uint64_t end) {
   Behind behind;
@@ -91,7 +91,7 @@ DiskResult<Behind> look_behind(File& file, std::uint32_t salt, std::uint64_t fro
       }
     }
     if (*got < mark_frame_size) break;
-    // A mark may lie across the border of two reads.
+    // A mark may cross the border of two reads.
     const std::uint64_t step = *got - (at + *got < end ? mark_frame_size : 0);
     at += std::max<std::uint64_t>(frame_alignment, step / frame_alignment * frame_alignment);
   }
@@ -108,13 +108,13 @@ DiskResult<Chain> read_chain(Disk& disk) {
   auto chain = read_headers(disk);
   if (!chain) return chain;
   auto& segments = chain->segments;
-  // What a repair or an interrupted drop left below the newest beginning does not count.
+  // Ignore what a repair or an interrupted drop left before the newest beginning.
   const auto begin = std::find_if(segments.rbegin(), segments.rend(),
                                   [](const SegmentFile& each) { return each.header.previous_end == 0; });
   if (begin != segments.rend()) {
     const auto first = begin.base() - 1;
     for (auto old = segments.begin(); old != first; ++old) chain->obsolete.push_back(old->name);
-    // Nor do those that cannot be read; but they have to go, or they would be met again without this beginning.
+    // Ignore unreadable ones too, but remove them, or they would be found again without this beginning.
     std::erase_if(chain->damage, [&](const Damage& damage) {
       if (damage.file >= disk.path_of(first->name)) return false;
       chain->obsolete.push_back(damage.file.substr(damage.file.rfind('/') + 1));

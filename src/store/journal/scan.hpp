@@ -24,7 +24,7 @@ std::string to_text(const Damage& damage);
 struct SegmentFile {
   std::string name;
   SegmentHeader header;
-  std::uint64_t end = 0;  // of the last one: the size of its file
+  std::uint64_t end = 0;  // for the last segment: the size of its file
   std::uint64_t file_size = 0;
   bool last = false;  // may end in a torn write
 };
@@ -37,8 +37,8 @@ struct Chain {
 };
 DiskResult<Chain> read_chain(Disk& disk);
 // `note` is what the last process left (Disk::note() before the lock). If that stopped cleanly, the last segment is
-// read to the end that it noted, and what is missing is damage. Each process begins a segment, so a note stays true,
-// whatever a later process lost.
+// read to the end that it noted, and what is missing is damage. Each process begins its own segment, so a note stays
+// true whatever a later process loses.
 DiskResult<Chain> read_chain_to(Disk& disk, std::string_view note);
 
 struct Frame {
@@ -54,9 +54,9 @@ enum class OnDamage : std::uint8_t {
 };
 
 struct Walked {
-  std::uint64_t end = 0;            // behind the last whole frame
-  std::uint64_t durable_up_to = 0;  // known to be on disk, from the marks in it
-  std::uint64_t cut = 0;            // bytes behind the end that are left of a torn write
+  std::uint64_t end = 0;            // of the last intact frame
+  std::uint64_t durable_up_to = 0;  // what the marks in it confirm
+  std::uint64_t cut = 0;            // bytes of a torn write after the end
   std::uint64_t records = 0;        // puts and removes
   std::vector<Damage> damage;
 };
@@ -84,9 +84,9 @@ class SegmentScan {
   bool at_end() const { return offset_ == end_; }
 
  private:
-  // From the offset on.
+  // The buffered bytes from the offset on.
   std::string_view buffered() const;
-  // What lies at the offset: at least `size` bytes, unless the file or the segment ends before.
+  // The bytes at the offset: at least `size`, unless the file or the segment ends before.
   DiskResult<std::string_view> peek(std::uint64_t size);
 
   File& file_;

@@ -11,8 +11,8 @@ namespace once::journal {
 
 namespace {
 
-// The first segment is small, so that a start is quick and a quiet gateway takes little; each one that fills up makes
-// the next twice as large.
+// The first segment is small, so that a start is quick and an idle gateway uses little disk; each one that fills up
+// doubles the size of the next.
 constexpr std::uint64_t first_segment_bytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t least_segment_bytes = std::uint64_t{64} << 10U;
 constexpr std::size_t most_opened = 128;
@@ -52,7 +52,7 @@ std::uint64_t SegmentLog::limit(Need need) const {
 std::uint64_t SegmentLog::spare_size(Need need, std::uint64_t least) const {
   const std::uint64_t first = std::min(first_segment_bytes, limits_.segment_bytes);
   const bool filled_up = active_file_ != nullptr && tail() > active_capacity_ / 2;
-  // The active one may be next to nothing: a full disk cut it off behind what is in it.
+  // The active segment may be tiny: on a full disk it is truncated after its data.
   const std::uint64_t wanted =
       std::clamp(filled_up ? active_capacity_ * 2 : active_capacity_, first, limits_.segment_bytes);
   const std::uint64_t others = disk_bytes() - spare_.capacity;
@@ -68,7 +68,8 @@ DiskResult<SegmentLog::Spare> SegmentLog::make_spare(Disk& disk, std::uint64_t s
   if (filled) filled = (*file)->sync();
   if (!filled) {
     file->reset();
-    [[maybe_unused]] const auto removed = disk.remove(spare_name);  // gives back what it took; the error says why
+    // to give back its space; the error is reported anyway
+    [[maybe_unused]] const auto removed = disk.remove(spare_name);
     return std::unexpected(filled.error());
   }
   return Spare{.file = std::move(*file), .capacity = size};
@@ -96,7 +97,7 @@ DiskResult<void> SegmentLog::extend_spare(std::uint64_t size) {
   if (auto filled = write_zeros(*spare_.file, spare_.capacity, size); !filled) {
     disk_is_full_ = filled.error().fault == DiskFault::no_space;
     if (!disk_is_full_) return filled;
-    const auto cut = spare_.file->truncate(spare_.capacity);  // it is good as it was
+    const auto cut = spare_.file->truncate(spare_.capacity);  // without this it is usable too
     return cut ? filled : nothing_is_known(cut.error());
   }
   if (const auto synced = spare_.file->sync(); !synced) return nothing_is_known(synced.error());
@@ -130,7 +131,7 @@ DiskResult<SegmentNumber> SegmentLog::next_number() const {
   };
   const std::uint32_t last = std::to_underlying(active());
   if (last == std::numeric_limits<std::uint32_t>::max()) return refused("there are no higher numbers");
-  // The upkeep counts anew long before.
+  // The upkeep renumbers long before.
   if (ordinal(active()) >= Place::last_segment) return refused("there are too many segments");
   return SegmentNumber{last + 1};
 }
@@ -145,17 +146,18 @@ DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const st
   DiskResult<void> done = spare_.file->write_at(0, bytes);
   if (done) done = spare_.file->sync();
   if (!done) {
-    spare_ = Spare();  // whatever became of it, another one has to be made
+    spare_ = Spare();  // whatever happened, another one must be made
     return done;
   }
   done = disk_.rename(spare_name, segment_name(header.number));
   if (done) done = disk_.sync_names();
   if (!done) {
-    // It may have its name, and then it says that the one before it ends here: nothing may be appended to that now.
+    // It may already have its name, and its header says that the previous segment ends here: nothing may be appended to
+    // that any more.
     return nothing_is_known(done.error());
   }
   if (active_file_ != nullptr) {
-    // Only to give back what was not used; where it ends is in the new header.
+    // Only to free unused space; the new header says where it ends.
     [[maybe_unused]] const auto cut = active_file_->truncate(tail());
     sealed_bytes_ += tail();
   }
@@ -172,7 +174,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
   ONCE_ASSERT(tail() + frames.size() <= Place::largest_offset);
   const auto written = active_file_->write_at(tail(), frames);
   if (!written && written.error().fault == DiskFault::no_space) {
-    // Whole frames may be among what was written. Behind the next ones they would be read as newer than those.
+    // The failed write may contain intact frames. After later ones they would be read as newer.
     const auto cut = active_file_->truncate(tail());
     if (!cut) return nothing_is_known(cut.error());
     active_capacity_ = tail();
@@ -185,7 +187,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
 
 DiskResult<void> SegmentLog::sync() {
   const auto done = active_file_->sync();
-  // Whatever the reason, even a full disk: what is there now is not known.
+  // Whatever the error, even a full disk: the state on disk is unknown.
   if (!done) return nothing_is_known(done.error());
   durable_up_to_ = tail();
   return {};
@@ -246,7 +248,7 @@ DiskResult<void> SegmentLog::drop_oldest() {
   ONCE_ASSERT(has_sealed() && !oldest().is_needed());
   const SegmentNumber number = oldest().number;
   std::erase_if(opened_, [number](const Opened& each) { return each.number == number; });
-  // One after the other for certain: a later one gone before an earlier one would look like damage.
+  // Strictly in order: a later segment gone before an earlier one would look like damage.
   if (auto removed = disk_.remove(segment_name(number)); !removed) return removed;
   if (const auto synced = disk_.sync_names(); !synced) return nothing_is_known(synced.error());
   sealed_bytes_ -= oldest().end;

@@ -38,12 +38,12 @@ struct Segment {
   SegmentNumber number{};
   std::uint32_t salt = 0;
   std::uint64_t end = header_size;
-  std::uint64_t live_bytes = 0;   // of records that count, by Place::about_size()
-  std::uint64_t live = 0;         // how many those are
-  std::uint64_t chunk_bytes = 0;  // the same of chunks that count
+  std::uint64_t live_bytes = 0;   // of live records, by Place::about_size()
+  std::uint64_t live = 0;         // their number
+  std::uint64_t chunk_bytes = 0;  // the same for live chunks
   std::uint64_t chunks = 0;
   Time created_at;
-  Time expires_by = Time::min();  // all that was written to it: what still counts then are tombstones
+  Time expires_by = Time::min();  // everything in it has expired by then; what is live after that are tombstones
 
   std::uint64_t all_live_bytes() const { return live_bytes + chunk_bytes; }
   bool is_needed() const { return live > 0 || chunks > 0; }
@@ -53,20 +53,20 @@ class SegmentLog {
  public:
   SegmentLog(Disk& disk, const LogLimits& limits) : disk_(disk), limits_(limits) {}
 
-  // Start: the segments that recovery read, oldest first; then the first roll().
+  // At the start: adds the segments that recovery read, oldest first; then comes the first roll().
   void add(const Segment& segment);
 
-  // A file for the next segment. Creating it is slow and affects nothing else, so that happens without the lock;
-  // adopt() needs the lock.
+  // A file for the next segment. It is created without the lock, because that is slow and affects nothing else; adopt()
+  // needs the lock.
   struct Spare {
     std::unique_ptr<File> file;
     std::uint64_t capacity = 0;
   };
-  // How large the next segment should be, and at least this; 0 when there is no room for it under the limit.
+  // The size for the next segment, at least `least`; 0 if the limit leaves no space for it.
   std::uint64_t spare_size(Need need, std::uint64_t least = 0) const;
   bool has_spare() const { return spare_.file != nullptr; }
   static DiskResult<Spare> make_spare(Disk& disk, std::uint64_t size);
-  // What became of making one.
+  // Takes the result of make_spare().
   DiskResult<void> adopt(DiskResult<Spare> spare);
   // Creates and adopts a spare of at least this size at once.
   DiskResult<void> ensure_spare(Need need, std::uint64_t least = 0);
@@ -86,7 +86,7 @@ class SegmentLog {
   using Fill = std::function<void(const SegmentHeader& header, std::string& segment)>;
   DiskResult<void> roll(const Beginning& beginning, const Fill& fill = {});
 
-  // What still fits without a roll.
+  // Bytes that fit before a roll is needed.
   std::uint64_t room() const { return segments_.empty() ? 0 : active_capacity_ - std::min(active_capacity_, tail()); }
   std::uint64_t tail() const { return segments_.back().end; }
   std::uint32_t salt() const { return segments_.back().salt; }
@@ -97,9 +97,9 @@ class SegmentLog {
   // Appends at the tail. On an error the tail does not move. If the disk is full, a partial write is removed, and
   // nothing more fits until the next roll.
   DiskResult<void> append(std::string_view frames);
-  // All that was appended.
+  // Syncs everything that was appended.
   DiskResult<void> sync();
-  // That nothing more will be.
+  // Notes that nothing more will be appended.
   DiskResult<void> note_end() { return disk_.leave_note(to_note({.segment = active(), .offset = tail()})); }
   std::uint64_t durable_up_to() const { return durable_up_to_; }
   // The same in two steps, so that the file can be synced without the lock.
@@ -112,32 +112,32 @@ class SegmentLog {
   void synced(const Unsynced& done);
 
   Address address(Place place) const;
-  // For reading without the lock, now or later. Keeps an open file open for that long.
+  // For reading without the lock, now or later. Keeps the file open that long.
   Pinned pin(Place place) const;
   // Caches a file that a reader had to open, for the next reader.
   void keep_open(const Pinned& pinned);
 
   std::size_t count() const { return segments_.size(); }
   const Segment& oldest() const { return segments_.front(); }
-  // The oldest, unless it is the active one.
+  // Whether there is a segment besides the active one.
   bool has_sealed() const { return segments_.size() > 1; }
   void for_each_sealed(auto&& visit) const {
     for (std::size_t i = 0; i + 1 < segments_.size(); ++i) visit(segments_[i]);
   }
   Segment& segment(SegmentOrdinal ordinal) { return segments_[index_of(ordinal)]; }
-  // The record at this place is live (1), or no longer live (-1).
+  // The record at this place becomes live (1), or stops being live (-1).
   void count_live(Place place, int by);
   void count_chunk(Place place, int by);
 
-  // How places name segments: the oldest one at the start is 1.
+  // The numbers of segments in places: the oldest at the start is 1.
   SegmentOrdinal ordinal(SegmentNumber number) const {
     return SegmentOrdinal{std::to_underlying(number) - before_first_};
   }
-  // Moves the base to the oldest existing segment. Returns by how many segments: places have to be adjusted.
+  // Moves the base to the oldest existing segment. Returns by how many segments: places must be adjusted.
   std::uint32_t count_anew();
   DiskResult<void> drop_oldest();
 
-  // More is on disk than new keys may use; the rest of the limit is for carrying forward.
+  // Whether more is on disk than new keys may use; the rest of the limit is for carrying forward.
   bool over_limit() const { return disk_bytes() > limit(Need::keys); }
   std::uint64_t disk_bytes() const { return sealed_bytes_ + active_capacity_ + spare_.capacity; }
   std::uint64_t sealed_bytes() const { return sealed_bytes_; }
@@ -152,8 +152,8 @@ class SegmentLog {
 
   Disk& disk_;
   const LogLimits limits_;
-  std::deque<Segment> segments_;    // numbers without gaps; the last one is active once roll() was called
-  std::uint32_t before_first_ = 0;  // the number before the one whose ordinal is 1
+  std::deque<Segment> segments_;    // without gaps; the last one is active once roll() was called
+  std::uint32_t before_first_ = 0;  // the number before the segment whose ordinal is 1
   std::shared_ptr<File> active_file_;
   std::uint64_t active_capacity_ = 0;
   std::uint64_t durable_up_to_ = 0;  // in the active segment
@@ -161,7 +161,7 @@ class SegmentLog {
   Spare spare_;
   bool disk_is_full_ = false;
 
-  // Sealed segments that were read lately; oldest use first.
+  // Sealed segments that were read recently; the least recently used is first.
   struct Opened {
     SegmentNumber number{};
     std::shared_ptr<File> file;

@@ -1,5 +1,5 @@
 // A shard of the journal's index: the place of the newest record of every key, and a cache of records: all live claims,
-// and the most recent others up to a limit. Index has the shards' locks and says who needs which.
+// and the most recent others up to a limit. Index has the shards' locks and says which call needs them.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Shard {
     return record.state == State::started && record.lease_until == Time::max();
   }
 
-  // Keeps the record in memory, if it is not too large a part of `cache_bytes`.
+  // Caches the record, unless it is too large a part of `cache_bytes`.
   void keep(const OperationId& id, Record&& record) {
     RecordTable::Node* node = hot.find(id);
     const bool live = is_live(record);
@@ -44,7 +44,7 @@ struct Shard {
   void forget(const OperationId& id) {
     if (RecordTable::Node* node = hot.find(id)) hot.remove(*node);
   }
-  // The record of a slot with this part of the id.
+  // Drops the cached record of a slot with this part of the id.
   void forget(const SlotTable::Tag& tag) {
     OperationId id;
     std::memcpy(id.bytes.data(), tag.data(), tag.size());

@@ -21,8 +21,8 @@ namespace once::journal {
 // A segment's number relative to the log's base, so that few bits suffice.
 enum class SegmentOrdinal : std::uint32_t {};
 
-// A place on disk: segment, offset, approximate size of the record, and its state, so that records in one state are
-// found without reading all; and of a success, whether its body is in chunks. Later places compare greater.
+// A place on disk: segment, offset, approximate size of the record, its state (so that records in one state are found
+// without reading all), and for a success whether its body is in chunks. Later places compare greater.
 class Place {
  public:
   Place() = default;
@@ -33,7 +33,7 @@ class Place {
 
   bool empty() const { return bits_ == 0; }
   SegmentOrdinal segment() const { return SegmentOrdinal{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
-  // The same place after the log's base moved this many segments; empty if its segment is no longer counted.
+  // The same place after the log's base moved by this many segments; nullopt if its segment is no longer numbered.
   Place counted_later(std::uint32_t segments) const {
     Place place;
     if (std::to_underlying(segment()) > segments) place.bits_ = bits_ - (std::uint64_t{segments} << segment_shift);
@@ -48,7 +48,7 @@ class Place {
   State state() const {
     return is_in_chunks() ? State::succeeded : State{static_cast<std::uint8_t>(bits_ & state_mask)};
   }
-  // A success whose body is in chunks.
+  // Whether it is a success whose body is in chunks.
   bool is_in_chunks() const { return (bits_ & state_mask) == succeeded_in_chunks; }
   auto operator<=>(const Place&) const = default;
 
@@ -62,7 +62,7 @@ class Place {
   static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 29U) - 1;
   static constexpr std::uint64_t state_mask = (std::uint64_t{1} << size_shift) - 1;
 
-  // Beside the states.
+  // A value besides the states.
   static constexpr std::uint64_t succeeded_in_chunks = 5;
   static_assert(succeeded_in_chunks > std::to_underlying(State::tombstone) && succeeded_in_chunks <= state_mask);
 
@@ -88,7 +88,7 @@ struct Address {
   auto operator<=>(const Address&) const = default;
 };
 
-// When a record is forgotten, in whole seconds, rounded up; `never` for one whose owner is at work.
+// When a record is forgotten, in whole seconds, rounded up; `never` while its owner is executing.
 enum class ExpirySecond : std::uint32_t {};
 inline constexpr ExpirySecond removed_already{0};
 inline constexpr ExpirySecond never_expires{0xffff'ffff};
@@ -112,7 +112,7 @@ class SlotTable {
   struct Slot {
     Tag tag{};
     ExpirySecond expires{};
-    Place place;  // empty: so is the slot
+    Place place;  // empty if the slot is
   };
   static_assert(sizeof(Slot) == 24);
 
@@ -127,7 +127,7 @@ class SlotTable {
   }
   bool has(const OperationId& id) const { return !slots_[seek(id)].place.empty(); }
 
-  // The id must not be in it.
+  // The id must not be in the table.
   Slot& insert(const OperationId& id, ExpirySecond expires, Place place) {
     if (must_grow()) resize(grown());
     const Slot slot{.tag = tag_of(id), .expires = expires, .place = place};
@@ -162,7 +162,7 @@ class SlotTable {
     }
   }
 
-  // After many were erased. Moves every slot.
+  // Call after many erases. Moves every slot.
   void give_back_memory() {
     if (slots_.size() > least_slots && used_ * 4 < slots_.size()) resize(std::max(least_slots, used_ * 2));
   }
@@ -174,13 +174,13 @@ class SlotTable {
   // What the next insert would add to bytes().
   std::size_t growth() const { return must_grow() ? (grown() - slots_.size()) * sizeof(Slot) : 0; }
 
-  // Prefetches the slot, which will be needed soon.
+  // Prefetches the slot.
   void fetch(const OperationId& id) const { __builtin_prefetch(&slots_[home(id.bytes.data())]); }
 
  private:
   static constexpr std::size_t least_slots = 16;
 
-  // Slots are in the order of their ids, as far as collisions allow: growing reads and writes from end to end.
+  // Slots are in the order of their ids, apart from collisions, so growing reads and writes sequentially.
   static std::uint32_t bits_of(const std::uint8_t* id) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, id, sizeof bits);
@@ -205,7 +205,7 @@ class SlotTable {
   }
 
   bool must_grow() const { return (used_ + 1) * 10 > slots_.size() * 7; }
-  std::size_t grown() const { return slots_.size() + slots_.size() / 5 * 2 + 1; }  // from 7/10 to 5/10 full
+  std::size_t grown() const { return slots_.size() + slots_.size() / 5 * 2 + 1; }  // from 70% to 50% full
 
   Slot& put(const Slot& slot) {
     std::size_t at = home(slot.tag.data());

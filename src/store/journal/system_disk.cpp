@@ -21,21 +21,21 @@ constexpr mode_t only_ours = S_IRUSR | S_IWUSR;
 constexpr std::string_view lock_name = "lock";
 
 std::unexpected<DiskError> failure(std::string_view what, std::string_view path, int error) {
-  // Files that are open are a quota too, and others may close theirs.
+  // Running out of descriptors also counts as full, because other files may be closed.
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE || error == ENFILE;
   return std::unexpected(
       DiskError{.fault = full ? DiskFault::no_space : DiskFault::failed,
                 .detail = fmt::format("cannot {} {}: {}", what, path, std::generic_category().message(error))});
 }
 
-// Calls again what a signal interrupted.
+// Repeats a call that a signal interrupted.
 auto uninterrupted(auto&& call) {
   auto result = call();
   while (result < 0 && errno == EINTR) result = call();
   return result;
 }
 
-// Root repairs or verifies a journal whose service runs as another user, which must be able to read what was made.
+// If root repairs or verifies a journal, its files must stay readable for the service's user.
 void give_to_owner_of(int folder, int file) {
   struct stat owner{};
   if (::geteuid() != 0 || ::fstat(folder, &owner) != 0 || owner.st_uid == 0) return;
@@ -106,7 +106,7 @@ DiskResult<void> make_folder(const std::string& folder) {
     if (errno == EEXIST) return {};
     return failure("make", folder, errno);
   }
-  // A journal in a folder that a loss of power forgets is forgotten too.
+  // A journal whose folder is lost in a power loss is lost too.
   const std::string parent = path.has_parent_path() ? path.parent_path().string() : ".";
   const Descriptor descriptor = open_folder(parent);
   if (!descriptor.open() || ::fsync(descriptor.get()) != 0) return failure("sync", parent, errno);
@@ -155,13 +155,13 @@ DiskError SystemDisk::in_use() {
               fmt::format("the journal in {} is in use by {}", folder_, known ? "process " + pid : "another process")};
 }
 
-// The folder and a file in it. The file can be deleted while the journal is open, and the next process would make
-// another one; but versions before this one lock nothing else, and tell people there whose it is.
+// Locks the folder and a file in it. The folder, because the file can be deleted while the journal is open and the next
+// process would make another one. The file, because earlier versions lock nothing else, and it shows the owner.
 DiskResult<void> SystemDisk::lock() {
   if (auto made = make_folder(folder_); !made) return made;
   Descriptor names = open_folder(folder_);
   if (!names.open()) return failure("open", folder_, errno);
-  // Some file systems of a network cannot lock a folder; there the file has to do.
+  // Some network file systems cannot lock a folder; the file must suffice there.
   if (::flock(names.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::unexpected(in_use());
   const std::string path = path_of(lock_name);
   Descriptor file(
@@ -172,18 +172,18 @@ DiskResult<void> SystemDisk::lock() {
     if (errno != EWOULDBLOCK) return failure("lock", path, errno);
     return std::unexpected(in_use());
   }
-  // The number is for people, and a full disk may keep it from being written. The lock is the kernel's and ends with
-  // the process, however that ends.
+  // The process id is informative, and a full disk may prevent writing it. The lock is the kernel's and ends with the
+  // process.
   const std::string pid = std::to_string(::getpid());
   [[maybe_unused]] const bool told =
       ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), pid.data(), pid.size(), 0) >= 0;
-  // Kept open: when a segment has got its name, there has to be a descriptor to sync that with.
+  // Kept open: syncing the name of a new segment needs a descriptor.
   names_ = std::move(names);
   lock_ = std::move(file);
   return {};
 }
 
-// Where nothing can be written there may be no such file, and none can be made.
+// On a read-only file system the lock file may not exist, and cannot be created.
 DiskResult<void> SystemDisk::lock_to_read() {
   Descriptor names = open_folder(folder_);
   if (!names.open()) return failure("open", folder_, errno);

@@ -15,7 +15,7 @@ class SystemDisk final : public Disk {
 
   DiskResult<void> lock() override;
   DiskResult<void> lock_to_read() override;
-  // Notes are in the file that is locked, instead of the number of the process.
+  // Notes are stored in the lock file, replacing the process id.
   DiskResult<void> leave_note(std::string_view note) override;
   std::string note() override;
   DiskResult<std::vector<std::string>> list() override;
@@ -27,7 +27,7 @@ class SystemDisk final : public Disk {
   std::string path_of(std::string_view name) const override;
 
  private:
-  // What to open a name with: the folder and the name in it, or before the lock the whole path.
+  // How to open a name: the folder and the name in it or, before the lock, the whole path.
   struct Named {
     int folder;
     std::string name;
@@ -38,7 +38,7 @@ class SystemDisk final : public Disk {
 
   std::string folder_;
   Descriptor lock_;
-  Descriptor names_;  // the folder itself; also locked, because the lock file can be deleted
+  Descriptor names_;  // also locked, because the lock file can be deleted
 };
 
 }  // namespace once::journal

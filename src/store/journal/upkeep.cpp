@@ -26,16 +26,17 @@ void Upkeep::end_old_segment(Time now) {
   SegmentLog& segments = appender->segments();
   const Time since = segments.active_since();
   const Duration age = core_.settings.segment_age;
-  // It may have begun in what is now the future: the clock was set back.
+  // After the clock was set back, it may have begun in the future.
   const bool young = now < since + age && since < now + age;
   if (appender->has_failed() || segments.active_is_empty() || young) return;
   DiskResult<void> done = segments.ensure_spare(Need::keys);
   if (done) done = appender->roll(now);
-  if (!done && done.error().fault != DiskFault::no_space) appender->health().fail(done.error());  // else it grows older
+  // otherwise it grows older
+  if (!done && done.error().fault != DiskFault::no_space) appender->health().fail(done.error());
 }
 
-// A place has few bits for its segment. Long before they run out, all places count from the oldest segment there is:
-// rare enough, and short enough, to keep everybody waiting.
+// A place has few bits for its segment. Long before they run out, all places are renumbered from the oldest existing
+// segment: rare and quick enough to block everything.
 void Upkeep::count_segments_anew() {
   const auto appender = core_.appender.lock();
   SegmentLog& segments = appender->segments();
@@ -55,7 +56,7 @@ void Upkeep::count_segments_anew() {
   }
 }
 
-// Whether a journal that was full has room again.
+// Checks whether a full journal has space again.
 void Upkeep::look_for_room(Time now) {
   if (now < room_looked_for_at_ + look_for_room_every && now >= room_looked_for_at_) return;
   room_looked_for_at_ = now;

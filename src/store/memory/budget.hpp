@@ -1,4 +1,4 @@
-// The bytes of a memory store, for all of its shards together.
+// The memory budget of a memory store, shared by all of its shards.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ class Budget {
   std::size_t most() const { return most_; }
   std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  // False: they do not fit, and nothing was taken.
+  // Reserves bytes. False: they do not fit, and nothing was reserved.
   bool try_take(std::size_t bytes) {
     std::size_t used = used_.load(std::memory_order_relaxed);
     while (used + bytes <= most_) {
@@ -23,10 +23,10 @@ class Budget {
     }
     return false;
   }
-  // Modulo 2^64, so that a negative number gives back.
+  // Modulo 2^64, so that adding a negative number gives bytes back.
   void add(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
 
-  // Chunks of responses that are still under way, which cannot be evicted: at most half of all bytes.
+  // Whether chunks of unfinished responses, which cannot be evicted, fit: they may use at most half of all bytes.
   bool has_room_for_chunks(std::size_t bytes) const {
     return running_.load(std::memory_order_relaxed) + bytes <= most_ / 2;
   }

@@ -15,8 +15,7 @@ std::optional<OperationId> Holder::oldest() const {
   const std::scoped_lock lock(mutex_);
   if (evictable_.empty()) return std::nullopt;
   const auto* const node = static_cast<const RecordTable::Node*>(evictable_.next);
-  // The one that goes next was not used for long: waiting for it to come from memory is most of the cost of an
-  // eviction.
+  // The next candidate was not used for long, and the cache miss is most of the cost of an eviction: prefetch it.
   if (node->next != &evictable_) {
     const auto* const next = reinterpret_cast<const char*>(node->next);
     for (std::size_t line = 0; line < sizeof(RecordTable::Node); line += cache_line) __builtin_prefetch(next + line);
@@ -82,7 +81,7 @@ std::size_t Holders::class_of(std::size_t bytes) {
   return (octave << steps) + ((bytes >> (octave - steps)) & ((1U << steps) - 1));
 }
 
-// Every change of a holder ends here, so the last one of several at a time places it by what all of them have left.
+// Every change of a holder ends here, so of several concurrent changes the last one lists it by its final state.
 void Holders::place(Holder& holder) {
   const auto wanted = [&holder] { return holder.evictable_count_.load() == 0 ? 0 : class_of(holder.bytes_.load()); };
   if (holder.class_.load() == wanted()) return;
@@ -101,7 +100,7 @@ std::shared_ptr<Holder> Holders::heaviest() {
   while (top_ > 0 && by_class_[top_].empty()) --top_;
   if (top_ == 0) return nullptr;
   Holder* const found = static_cast<Holder::InClass*>(by_class_[top_].next)->holder;
-  if (found == &nobody_) return {std::shared_ptr<void>(), found};  // lives as long as this
+  if (found == &untagged_) return {std::shared_ptr<void>(), found};  // lives as long as this
   return found->self_.lock();
 }
 

@@ -1,5 +1,5 @@
-// Who the records of a memory store belong to (Op::holder): how many bytes each holder has, and which of its records
-// can be evicted, least recently used first. Shared by all shards.
+// The owners of a memory store's records (Op::holder): how many bytes each holder has, and which of its records can be
+// evicted, least recently used first. Shared by all shards.
 //
 // Locks, in this order: a shard's, then a holder's or the one of all holders, never both of these. A node is linked and
 // unlinked by threads that have its shard's lock, so a shard knows without looking whether its nodes are linked.
@@ -23,7 +23,7 @@ namespace once::memory {
 class Holder {
  public:
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // The record that it can do without most easily.
+  // The record to evict first.
   std::optional<OperationId> oldest() const;
 
  private:
@@ -38,7 +38,7 @@ class Holder {
   mutable std::mutex mutex_;
   Link evictable_;  // nodes
   std::atomic<std::size_t> evictable_count_{0};
-  std::atomic<std::size_t> class_{0};  // where it is listed; 0: nowhere
+  std::atomic<std::size_t> class_{0};  // the class in which it is listed; 0: not listed
   InClass in_class_;                   // guarded by Holders::mutex_
   std::weak_ptr<Holder> self_;         //
   std::size_t owners_ = 0;             //
@@ -50,39 +50,39 @@ class Holders {
 
   explicit Holders(Budget& budget) : budget_(budget) {}
 
-  // What a holder takes itself. It is taken from the budget as long as there is an owner of it.
+  // The memory of a holder itself, part of the budget while the holder has owners.
   static constexpr std::size_t bytes_of_holder = sizeof(Holder) + 128;
 
-  // Give each one back once.
+  // Each take() needs one give_back().
   std::shared_ptr<Holder> take(const TenantTag& tag);
   void give_back(const TenantTag& tag);
-  // Of records without a tag.
-  Holder& nobody() { return nobody_; }
+  // The holder of records without a tag.
+  Holder& untagged() { return untagged_; }
 
   // Modulo 2^64.
   void add(Holder& holder, std::size_t bytes);
 
   enum class End : std::uint8_t { newest, oldest };
   void link(Holder& holder, Node& node, End end);
-  // Moves it.
+  // Moves the node to that end.
   void link_again(Holder& holder, Node& node, End end);
   void unlink(Holder& holder, Node& node);
 
-  // One of those that have the most, within an eighth, and have something to evict. Null: none has.
+  // One of the holders with the most bytes, within an eighth, that has something to evict. Null: there is none.
   std::shared_ptr<Holder> heaviest();
 
  private:
-  // Eight for each power of two.
+  // Eight classes per power of two.
   static constexpr std::size_t classes = std::size_t{8} * 64;
   static std::size_t class_of(std::size_t bytes);
   void place(Holder& holder);
 
   Budget& budget_;
-  Holder nobody_;
+  Holder untagged_;
   std::mutex mutex_;
   std::map<TenantTag, std::shared_ptr<Holder>> by_tag_;
   std::array<RecordTable::Link, classes> by_class_;
-  std::size_t top_ = 0;  // no class above this has a holder
+  std::size_t top_ = 0;  // all classes above this are empty
 };
 
 }  // namespace once::memory

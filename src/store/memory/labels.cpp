@@ -15,7 +15,7 @@ RequestText request_text(std::string_view request) {
 }
 
 std::size_t cost_of(std::string_view request) {
-  constexpr std::size_t overhead = 9;  // the allocator's, and the zero at the end
+  constexpr std::size_t overhead = 9;  // of the allocator, and the terminating zero
   return request.empty() ? 0 : request.size() + overhead;
 }
 

@@ -1,5 +1,5 @@
-// Holder, tenant and route of records. Each combination is stored once: what is of one request (core/route_label.hpp)
-// is kept by its record, as RequestText. Not thread-safe.
+// Holder, tenant and route of records. Each combination is stored once; the part of a label that differs per request
+// (core/route_label.hpp) is kept by its record, as RequestText. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,17 @@
 
 namespace once::memory {
 
-// Null: there is none.
+// Null: there is no text.
 using RequestText = std::unique_ptr<const char[]>;
 RequestText request_text(std::string_view request);
-// Of its text, with what the allocator adds.
+// The memory of the text, including the allocator's overhead.
 std::size_t cost_of(std::string_view request);
 
 class Labels {
  public:
   explicit Labels(Holders& holders) : holders_(holders) {}
 
-  // Of a claim. 0: it has none. Reference-counted: give each one back once.
+  // The label of a claim; 0: it has none. Reference-counted: each take() needs one give_back().
   std::uint32_t take(const Op& claim);
   void give_back(std::uint32_t label);
 
@@ -37,10 +37,10 @@ class Labels {
   };
   Pair of(std::uint32_t label) const;
   TenantTag tag_of(std::uint32_t label) const;
-  Holder& holder_of(std::uint32_t label) { return label == 0 ? holders_.nobody() : *entries_[label - 1].holder; }
+  Holder& holder_of(std::uint32_t label) { return label == 0 ? holders_.untagged() : *entries_[label - 1].holder; }
 
   std::size_t bytes() const { return bytes_; }
-  // The most that take() would add, to bytes() or to the holders.
+  // The most memory that take() would add.
   std::size_t cost(const Op& claim);
 
  private:
@@ -51,7 +51,7 @@ class Labels {
     std::shared_ptr<Holder> holder{};
   };
 
-  // With the length of the tenant, so that ("ab", "c") and ("a", "bc") differ.
+  // Includes the length of the tenant, so that ("ab", "c") and ("a", "bc") differ.
   struct Key {
     std::string_view text;
     std::size_t tenant_size;
@@ -67,7 +67,7 @@ class Labels {
   Holders& holders_;
   std::deque<Entry> entries_;  // label - 1
   std::vector<std::uint32_t> free_;
-  std::unordered_map<Key, std::uint32_t, Hash> index_;  // views of entries
+  std::unordered_map<Key, std::uint32_t, Hash> index_;  // its keys are views of entries
   std::string wanted_;
   std::size_t bytes_ = 0;
 };

@@ -1,5 +1,5 @@
-// The memory store as operators see it. A scan goes from shard to shard and through each slab in the order of its
-// nodes, which do not move: what is there all the time is met exactly once.
+// The memory store's search for operators. A scan visits the shards one after the other, and each slab in the order of
+// its nodes, which never move: a record that exists all the time is returned exactly once.
 #include "store/memory/memory_store.hpp"
 #include "store/memory/shard.hpp"
 
@@ -16,7 +16,7 @@ std::size_t MemoryShard::visit(std::size_t at, std::size_t most, Time now, const
   const std::scoped_lock lock(mutex_);
   for (; at < table_.size() && most > 0; ++at, --most) {
     const Node& node = table_.at(at);
-    // One that is not in use is in no list of ours, and has no fence.
+    // An unused node is in none of our lists.
     if (node.record.expires_at == Time::max() && table_.find(node.id) != &node) continue;
     if (forgotten(node.record, now)) continue;
     KeyInfo info = info_of(node.id, node.record, now);
@@ -59,7 +59,7 @@ Result<KeyPage> MemoryStore::find(const IdPrefix& prefix) {
     if (begins_with(info.id, prefix)) page.keys.push_back(std::move(info));
     return page.keys.size() < 2;
   };
-  // The shard follows from the first eight bytes.
+  // The shard is determined by the first eight bytes.
   MemoryShard& shard = shard_of(id);
   for (std::size_t at = 0; at != MemoryShard::npos && page.keys.size() < 2;) {
     at = shard.visit(at, nodes_per_lock, page.now, take);

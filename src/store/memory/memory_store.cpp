@@ -19,8 +19,8 @@ std::size_t shard_count(const MemoryLimits& limits) {
   return shards;
 }
 
-// Fences begin with the time, so that those of a restarted process are higher than all it gave out before: a backend
-// that remembers them goes on working. Enough for a million claims a second and shard.
+// Fences begin with the time, so that those of a restarted process are higher than all earlier ones, which backends may
+// remember. Enough for a million claims per second and shard.
 Fence fence_before(Time now) {
   constexpr std::uint64_t claims_per_millisecond = 1024;
   return Fence{static_cast<std::uint64_t>(now.time_since_epoch().count()) * claims_per_millisecond};
@@ -44,7 +44,7 @@ Traits MemoryStore::traits() const {
 }
 
 MemoryShard& MemoryStore::shard_of(const OperationId& id) {
-  // Other bytes than the index in the shard uses, or every shard would fill only a part of its own.
+  // Use other bytes than the index of a shard, or every shard would fill only a part of its index.
   std::uint32_t bits = 0;
   std::memcpy(&bits, id.bytes.data() + sizeof bits, sizeof bits);
   return *shards_[bits & (shards_.size() - 1)];
@@ -55,7 +55,7 @@ void MemoryStore::execute(std::span<Op* const> batch) {
   for (Op* op : batch) execute(*op, now);
 }
 
-// Nobody loses answers to a holder that has more. Within an eighth, as holders are told apart no more closely.
+// A holder only loses responses to holders that have at most as much; compared within an eighth, like the classes.
 bool MemoryStore::may_displace(const Holder& heaviest, const Holder* holder, std::size_t as_heavy_as) {
   return &heaviest == holder || heaviest.bytes() >= as_heavy_as - as_heavy_as / 8;
 }
@@ -70,7 +70,7 @@ void MemoryStore::execute(Op& op, Time now) {
       if (heaviest == nullptr || !may_displace(*heaviest, need->holder, need->as_heavy_as)) {
         grant = {.bytes = 0, .is_last = true};
       } else if (const auto id = heaviest->oldest()) {
-        shard_of(*id).evict(*id, now, told_);
+        shard_of(*id).evict(*id, now, on_evicted_);
       }
     }
   }

@@ -31,7 +31,7 @@ namespace once::memory {
 
 struct MemoryLimits {
   std::size_t max_bytes = std::size_t{256} << 20U;  // records, outcomes and overhead
-  // A power of two. Fewer are made when max_bytes is small, because each takes some memory that is not counted.
+  // A power of two. A small max_bytes gets fewer, because each takes some memory that is not counted.
   std::size_t shards = 64;
   // no: the process owns its claims, and their leases never lapse, unless the terms say that the owner is outside the
   // process.
@@ -57,7 +57,7 @@ class MemoryStore final : public Store, public Search {
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override;
-  void tell_evictions(std::function<void(const Evicted&)> told) override { told_ = std::move(told); }
+  void notify_of_evictions(std::function<void(const Evicted&)> notify) override { on_evicted_ = std::move(notify); }
   Search* search() override { return this; }
 
   Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
@@ -74,14 +74,14 @@ class MemoryStore final : public Store, public Search {
  private:
   MemoryShard& shard_of(const OperationId& id);
   void execute(Op& op, Time now);
-  // Whether a record of this one may be evicted for a holder with so many bytes.
+  // Whether records of `heaviest` may be evicted for a holder with so many bytes.
   static bool may_displace(const Holder& heaviest, const Holder* holder, std::size_t as_heavy_as);
 
   const Clock& clock_;
   const Shared shared_;
   Budget budget_;
   Holders holders_{budget_};
-  std::function<void(const Evicted&)> told_;
+  std::function<void(const Evicted&)> on_evicted_;
   std::vector<std::unique_ptr<MemoryShard>> shards_;
   std::atomic<std::size_t> next_sweep_{0};
 };

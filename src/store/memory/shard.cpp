@@ -11,13 +11,13 @@ namespace once::memory {
 
 namespace {
 
-// Two a claim is twice what a claim can add, so the memory of expired records comes back as fast as it is needed.
+// Two per claim is twice what claims can add, so memory of expired records is freed as fast as it is needed.
 constexpr std::size_t looked_at_per_claim = 2;
-// Not on every claim: neighbours in the slab are cheap to look at together, and a cache miss each one by one.
+// Done in groups, not on every claim: visiting neighbours in the slab is cheap, but each single visit is a cache miss.
 constexpr std::uint64_t claims_per_look = 16;
 constexpr std::size_t looked_at_when_full = 8;
 
-// When there is something to do about it.
+// When the record next needs attention.
 Time ages_at(const Record& record) {
   return record.state == State::tombstone ? record.forget_at : record.expires_at;
 }
@@ -214,7 +214,7 @@ MemoryShard::Node& MemoryShard::add(const Op& claim) {
   return node;
 }
 
-// Another caller, or another address, may claim what was not executed before.
+// Another caller, or another address, may claim an operation that was not executed before.
 void MemoryShard::relabel(Node& node, const Op& claim) {
   set_details(node, request_text(parts_of(claim.route).request));
   const std::uint32_t label = labels_.take(claim);
@@ -270,7 +270,7 @@ std::size_t MemoryShard::running_bytes(const Node& node) const {
   return node.record.state == State::started ? chunks_.bytes_of(node.id) : 0;
 }
 
-// A record without an outcome prevents a second execution. Of an unknown one only the response's beginning can go.
+// Records that prevent a second execution stay. Of an unknown one, only the beginning of its response can be evicted.
 bool MemoryShard::is_evictable(const Node& node) const {
   switch (node.record.state) {
     case State::started: return false;
@@ -282,7 +282,7 @@ bool MemoryShard::is_evictable(const Node& node) const {
   ONCE_ASSERT(false);
 }
 
-// A tombstone goes first: it has no response.
+// A tombstone is evicted first: it has no response.
 void MemoryShard::link_as_it_is(Node& node, bool was_linked) {
   const bool linked = is_evictable(node);
   const auto end = node.record.state == State::tombstone ? Holders::End::oldest : Holders::End::newest;
@@ -297,7 +297,7 @@ void MemoryShard::link_as_it_is(Node& node, bool was_linked) {
 
 MemoryShard::Room MemoryShard::take_room(const Need& need, Time now) {
   if (need.bytes <= grant_.bytes) return Room::yes;
-  // One large outcome does not push out everything else, least of all to find that it does not fit even then.
+  // One large outcome must not evict everything else, especially as it might not fit even then.
   if (need.bytes > budget_.most() / 2) return Room::no;
   const std::size_t missing = need.bytes - grant_.bytes;
   bool taken = budget_.try_take(missing);
@@ -318,7 +318,7 @@ MemoryShard::Room MemoryShard::take_room(const Need& need, Time now) {
   return Room::later;
 }
 
-bool MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& told) {
+bool MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify) {
   const std::scoped_lock lock(mutex_);
   Node* const node = table_.find(id);
   if (node == nullptr || !is_evictable(*node)) return false;
@@ -348,11 +348,11 @@ bool MemoryShard::evict(const OperationId& id, Time now, const std::function<voi
     remove(*node);
   }
   settle_budget();
-  if (told) told(evicted);
+  if (notify) notify(evicted);
   return true;
 }
 
-// Every record was looked at since the last one: what is known now holds until a record is written.
+// Every record was visited since the last round: the times found are valid until a record is written.
 void MemoryShard::begin_round() {
   hand_ = 0;
   nothing_ages_before_ = std::exchange(earliest_looked_at_, Time::max());

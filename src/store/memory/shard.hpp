@@ -1,4 +1,5 @@
-// One shard of the memory store: a mutex and a table of records. What can be evicted is listed by holder (holders.hpp).
+// One shard of the memory store: a mutex and a table of records. Records that can be evicted are listed by holder
+// (holders.hpp).
 #pragma once
 
 #include <cstddef>
@@ -29,34 +30,34 @@ class alignas(64) MemoryShard {
   // What an op needs before it can be executed.
   struct Need {
     std::size_t bytes = 0;
-    // Whose records may be evicted for it: those of this holder, and of others that have about as much. Only compared,
-    // as it may be gone by then.
+    // Evict records of this holder, and of others that have about as much. Only compared, because it may be destroyed
+    // meanwhile.
     const Holder* holder = nullptr;
-    std::size_t as_heavy_as = 0;  // zero: anybody's
+    std::size_t as_heavy_as = 0;  // zero: evict any holder's
   };
-  // What was taken from the budget for an op.
+  // What was reserved for an op.
   struct Grant {
     std::size_t bytes = 0;
-    bool is_last = false;  // no more can be evicted
+    bool is_last = false;  // nothing more can be evicted
   };
-  // Nothing: the op is executed. Otherwise nothing has changed; evict, and call it again.
+  // nullopt: the op was executed. Otherwise nothing has changed: evict, and call it again.
   std::optional<Need> execute(Op& op, Time now, Grant grant);
 
-  // Removes the record, or the part of a response that belongs to one with an unknown outcome. False: it has changed
-  // meanwhile, and cannot be evicted.
-  bool evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& told);
+  // Removes the record, or the part of a response in a record with an unknown outcome. False: it has changed and cannot
+  // be evicted now.
+  bool evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify);
 
   struct Swept {
     std::size_t looked = 0;
     std::size_t removed = 0;
     bool to_the_end = false;
   };
-  // From where the last one stopped, to the end of the slab at most.
+  // Continues where the last sweep stopped, at most to the end of the slab.
   Swept sweep(std::size_t limit, Time now);
 
   void add_to(MemoryStats& total) const;
 
-  // For Search: up to `most` nodes from number `at` on. Returns where to go on; npos: that was all.
+  // For Search: visits up to `most` nodes from number `at` on. Returns where to continue; npos: that was the last one.
   static constexpr std::size_t npos = ~std::size_t{0};
   std::size_t visit(std::size_t at, std::size_t most, Time now, const std::function<bool(KeyInfo&&)>& take);
 
@@ -71,7 +72,7 @@ class alignas(64) MemoryShard {
   void lookup(Op& op, Time now);
   void append_chunk(Op& op, Time now);
 
-  // Null if there is no record, or it is forgotten. Turns an expired record into a tombstone, or removes it.
+  // Null if the record does not exist or is forgotten. Turns an expired record into a tombstone, or removes it.
   Node* find(const OperationId& id, Time now);
   Node& add(const Op& claim);
   void write(Node& node, Record&& record);
@@ -81,9 +82,9 @@ class alignas(64) MemoryShard {
   Holder& holder_of(const Node& node) { return labels_.holder_of(node.label); }
   std::size_t bytes() const { return table_.bytes() + labels_.bytes() + details_bytes_ + chunks_.bytes(); }
   static std::size_t details_of(const Node& node) { return node.details == nullptr ? 0 : cost_of(node.details.get()); }
-  // Chunks of a response that is under way.
+  // Bytes of a response's chunks that cannot be evicted.
   std::size_t running_bytes(const Node& node) const;
-  // Whether it is linked at its holder.
+  // Whether the node should be linked at its holder.
   bool is_evictable(const Node& node) const;
   void link_as_it_is(Node& node, bool was_linked);
   // Whether the claim's lease lasts until the process ends.
@@ -114,10 +115,10 @@ class alignas(64) MemoryShard {
   Labels labels_;  // of its nodes
   std::size_t details_bytes_ = 0;
   ChunkLists chunks_;         // of its nodes
-  std::size_t budgeted_ = 0;  // of the budget; bytes(), except while an op is executed
+  std::size_t budgeted_ = 0;  // reserved bytes; equal to bytes(), except while an op is executed
   std::optional<Need> need_;
-  Grant grant_;           // of the op at hand
-  std::size_t hand_ = 0;  // where the sweep goes on
+  Grant grant_;           // of the current op
+  std::size_t hand_ = 0;  // where the sweep continues
   std::uint64_t claims_seen_ = 0;
   Time nothing_ages_before_ = Time::max();  // no scan for expired records before this time
   Time earliest_looked_at_ = Time::max();   // earliest expiry seen or written during this scan

@@ -16,11 +16,11 @@ namespace once::mysql {
 
 namespace {
 
-// Together they are shorter than anybody notices, and longer than another gateway holds a row.
+// Their sum is short for a caller, and longer than another gateway holds a row.
 constexpr std::array held_pauses = {Duration(2), Duration(6), Duration(20)};
-// A claim needs three when it meets a row that changes under it; the rest is for deadlocks.
+// A claim needs three rounds if its row changes concurrently; the rest is for deadlocks.
 constexpr unsigned most_rounds = 16;
-// Of a statement around the values of one row.
+// The size of a statement besides the values of one row.
 constexpr std::size_t text_around = 4096;
 
 bool takes_no_writes(unsigned number) {
@@ -61,7 +61,7 @@ std::uint64_t first_bytes(const auto& blob) {
   return value;
 }
 
-// Both are random, so that this is as good as a hash of all.
+// Both are random, so this is as good as a hash.
 std::uint64_t row_name(const OperationId& id, const Record& record) {
   return first_bytes(id) ^ std::rotl(first_bytes(record.nonce), 8) ^ static_cast<std::uint64_t>(record.state);
 }
@@ -115,7 +115,7 @@ Batch::Ended Batch::run(Connection& connection) {
   return Ended::all_answered;
 }
 
-// Only when all that is left is held by others.
+// Used only when all remaining rows are held by others.
 void Batch::wait_for_held_rows() {
   std::size_t rounds = held_pauses.size();
   for (const Item& item : items_) {
@@ -149,12 +149,12 @@ Script Batch::reading(Held held) {
       locks.owners.push_back(item.op->nonce);
     }
     if (one_by_one_) lock();
-    // The clock and BEGIN come first.
+    // Statements 0 and 1 are the clock and BEGIN.
     item.lock_statement = one_by_one_ ? script.size() - 1 : 2;
   }
   if (!locks.ids.empty()) lock();
   if (!see.empty()) script.see(see);
-  // After the records: what was appended is still there when its record has changed meanwhile.
+  // Read after the records: if a record changes meanwhile, its earlier chunks are still there.
   for (const Item& item : items_) {
     if (item.answered || item.op->verb != Verb::read) continue;
     script.see_chunks(item.op->id, item.op->chunk, item.op->chunk_bytes);
@@ -162,7 +162,7 @@ Script Batch::reading(Held held) {
   return script;
 }
 
-// With a server that refuses locks this takes one round trip more for each row that somebody holds.
+// A server that refuses locks needs one more round trip for each row that is held.
 Batch::Stop Batch::read_rows(Connection& connection) {
   for (Item& item : items_) item.left_out = false;
   while (true) {
@@ -226,7 +226,7 @@ void Batch::take_chunk(const RowView& view) {
     return;
   }
   item->streamed_by = chunk->nonce;
-  // A sweep may be removing them: then another owner is at work, or there will be none.
+  // A sweep may be removing the chunks: then another owner is executing, or they are obsolete.
   if (chunk->number != item->op->chunk + item->op->chunks.size()) return;
   item->op->chunks.push_back(std::make_shared<const std::string>(*bytes));
 }
@@ -236,8 +236,8 @@ Batch::Item* Batch::find(const OperationId& id) {
   return at == items_.end() || at->op->id != id ? nullptr : &*at;
 }
 
-// What the server's clock shows at most when the call ends, in microseconds: later nobody waits for its claims any
-// more.
+// The latest time that the server's clock can show at the deadline, in microseconds: no caller waits for claims made
+// after it.
 std::int64_t Batch::claims_until() const {
   return clock_us_ + std::chrono::ceil<std::chrono::microseconds>(deadline_ - clock_asked_).count();
 }
@@ -285,7 +285,7 @@ void Batch::write_item(Script& script, Item& item) const {
   switch (item.change) {
     case Change::none:
     case Change::insert:
-    case Change::finish: return;  // together with the others
+    case Change::finish: return;  // written with the others
     case Change::renew: script.renew(item.written.row, item.was); break;
     case Change::replace: script.replace(item.written, item.was); break;
     case Change::remove: script.remove(item.op->id, item.was); break;
@@ -302,8 +302,8 @@ bool Batch::fits(const Connection& connection, const OutcomeBytes& bytes) {
   return !bytes || escaped_size(*bytes) + text_around <= connection.max_packet();
 }
 
-// An outcome that the server takes in no statement is not kept, but that it was a success is. False: an operator's, who
-// is told instead.
+// If no statement can carry the outcome, only the success is recorded. False: it is an operator's outcome, which is
+// refused instead.
 bool Batch::keep_what_fits(const Connection& connection, Item& item) {
   Record& record = item.written.row.record;
   if (fits(connection, record.outcome)) return true;
@@ -332,7 +332,7 @@ Batch::Stop Batch::write_rows(Connection& connection) {
   if (committed) {
     in_transaction_ = false;
     if (answer_written(connection) == Wrote::yes) note_committed();
-    // Without the look at them afterwards nobody knows which of these became ours.
+    // Only reading them back shows which of these inserts succeeded.
     maybe_written_ = maybe_written_ || (!ran && std::ranges::any_of(items_, [](const Item& item) {
                        return !item.answered && item.change == Change::insert;
                      }));
@@ -342,18 +342,18 @@ Batch::Stop Batch::write_rows(Connection& connection) {
   return {};
 }
 
-// A row that was no longer as it was read is read again.
+// A row that had changed since it was read is read again.
 Batch::Wrote Batch::answer_written(const Connection& connection) {
   Wrote wrote = Wrote::no;
   const bool all_finished = connection.changed(finishes_.statement) == 2 * finishes_.count;
   for (Item& item : items_) {
     if (item.answered || item.change == Change::none || item.change == Change::insert) continue;
     const std::uint64_t changed = connection.changed(item.statement);
-    // An append that was there before counts two.
+    // An append that already existed counts two.
     const bool written = item.change == Change::finish   ? all_finished
                          : item.change == Change::append ? changed > 0
                                                          : changed == 1;
-    // A renewal to the same end changes nothing, so that its commit waits for no disk.
+    // A renewal to the same lease end changes nothing, so its commit does not sync.
     if (written && item.change != Change::renew) wrote = Wrote::yes;
     if (written && item.change == Change::finish && confirms_) {
       shared_.durable.add(item.op->id, item.written.row.record);
@@ -364,9 +364,9 @@ Batch::Wrote Batch::answer_written(const Connection& connection) {
   return wrote;
 }
 
-// Whose a row became that was not there: ours if it has our nonce. Otherwise the next round decides upon it.
+// Reads the owner of a row that did not exist: it is ours if it has our nonce. Otherwise the next round decides.
 void Batch::settle_inserted() {
-  // An earlier try of the same claim may have made the row since it was looked for.
+  // An earlier try of the same claim may have inserted the row meanwhile.
   const auto made_now = [](const Item& item) {
     return item.seen && item.seen->record.nonce == item.op->nonce &&
            item.seen->record.started_at == item.written.row.record.started_at;
@@ -385,7 +385,7 @@ void Batch::settle_inserted() {
   }
 }
 
-// Nothing of it stays: all that is wanted is a commit that is on disk, and with it every commit before.
+// Writes nothing permanent: a commit that is on disk proves that all earlier commits are too.
 Batch::Stop Batch::confirm(Connection& connection) {
   if (std::ranges::none_of(items_, [](const Item& item) { return item.unconfirmed.has_value(); })) return {};
   Script script;
@@ -398,7 +398,7 @@ Batch::Stop Batch::confirm(Connection& connection) {
   return {};
 }
 
-// Something was written and committed after all that was read.
+// A write was committed after everything that was read.
 void Batch::note_committed() {
   for (Item& item : items_) {
     if (item.unconfirmed) shared_.durable.add(item.op->id, *item.unconfirmed);
@@ -416,7 +416,7 @@ Batch::Stop Batch::after_error(Connection& connection, const SqlError& error, co
     item.op->chunks.clear();
   }
   if (error.kind == SqlError::Kind::lost) {
-    // A script is sent as a whole, so any part of one that commits may have been done.
+    // The script is sent as a whole, so every part that commits may have been executed.
     const bool at_stake =
         std::ranges::any_of(items_, [](const Item& item) { return !item.answered && item.change != Change::none; });
     if (!at_stake && !maybe_written_) return {.step = Step::leave, .ended = Ended::not_begun};
@@ -435,7 +435,7 @@ Batch::Stop Batch::after_error(Connection& connection, const SqlError& error, co
   return {};
 }
 
-// A lock that was waited for too long undoes one statement only; the rest of the transaction would stay.
+// A lock timeout rolls back only its statement; the rest of the transaction would stay.
 bool Batch::roll_back(Connection& connection) {
   in_transaction_ = false;
   for (Item& item : items_) item.change = Change::none;
@@ -466,7 +466,7 @@ void Batch::answer_read(Item& item, const Record& read, OpStatus status) {
   answer(item, status);
 }
 
-// That another owner is at work may be told too early: its claim is not relied on.
+// A running owner may be reported before its claim is durable, because clients do not rely on that.
 void Batch::note_read(Item& item, const Record& read) const {
   const bool told = read.state != State::started || read.nonce == item.op->nonce;
   if (!confirms_ || !told || shared_.durable.has(item.op->id, read)) return;

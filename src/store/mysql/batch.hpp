@@ -40,10 +40,10 @@ class Turns {
 };
 
 // A cache of rows that are known to be on disk, so that replaying them needs no commit. A newer row replaces an older
-// one in the same slot.
+// one in its slot.
 class DurableRows {
  public:
-  // Any thread. A row is its operation, its claim and its state.
+  // Thread-safe. A row is identified by its operation, its claim and its state.
   bool has(const OperationId& id, const Record& record) const;
   void add(const OperationId& id, const Record& record);
 
@@ -54,7 +54,7 @@ class DurableRows {
 
 class Batch {
  public:
-  // What the batches of one store share.
+  // Shared by the batches of one store.
   struct Shared {
     ServerCounts& counts;
     Turns& turns;
@@ -67,11 +67,11 @@ class Batch {
     unfit,      // this server does not accept writes now: retry the rest on another one
   };
 
-  // Ops sorted by id. Those answered stay so; run() again goes on with the rest.
+  // Ops sorted by id. Answered ops stay answered; run() again continues with the rest.
   Batch(std::span<Op* const> ops, const Shared& shared, std::chrono::nanoseconds deadline);
 
   Ended run(Connection& connection);
-  // Ops without an answer.
+  // Answers the remaining ops.
   void fail_rest(StoreFault fault, std::string_view why);
   // The last error.
   const std::string& last_error() const { return last_error_; }
@@ -79,7 +79,7 @@ class Batch {
  private:
   enum class Read : std::uint8_t {
     plain,   // as committed
-    locked,  // ours to write
+    locked,  // locked for writing
     both,    // to distinguish a locked row from a missing one
   };
   enum class Change : std::uint8_t { none, insert, renew, finish, replace, remove, append };
@@ -87,7 +87,7 @@ class Batch {
   struct Item {
     Op* op;
     Read read;
-    unsigned held_rounds = 0;  // in which somebody else held the row
+    unsigned held_rounds = 0;  // rounds in which another transaction held the row
     std::optional<Row> seen{};
     std::optional<Row> locked{};
     std::optional<Nonce> streamed_by{};  // the owner of the chunks that were read
@@ -95,8 +95,8 @@ class Batch {
     NewRow written{};
     SeenRow was{};
     std::size_t lock_statement = 0;
-    bool left_out = false;      // of the locks of this round: another transaction holds it
-    std::size_t statement = 0;  // which changes it
+    bool left_out = false;      // not locked in this round: another transaction holds it
+    std::size_t statement = 0;  // the statement that changes it
     bool answered = false;
     // The row behind the answer, if it was only read and may not be on disk yet. Without its outcome.
     std::optional<Record> unconfirmed{};
@@ -114,8 +114,8 @@ class Batch {
   bool roll_back(Connection& connection);
   void wait_for_held_rows();
   Script reading(Held held);
-  // The row that this statement could not lock; if it locks several, the next try has one for each. False: it locks
-  // none.
+  // Excludes the row that this statement could not lock; if it locks several rows, the next try locks each separately.
+  // False: the statement locks none.
   bool leave_out(std::size_t lock_statement);
   Script writing(const Connection& connection);
   std::int64_t claims_until() const;
@@ -147,17 +147,17 @@ class Batch {
   const std::chrono::nanoseconds deadline_;
   unsigned rounds_ = 0;
   std::int64_t clock_us_ = 0;
-  std::chrono::nanoseconds clock_asked_{};  // when that was sent
+  std::chrono::nanoseconds clock_asked_{};  // when the clock was asked for
   struct {
     std::size_t statement = 0;
     std::size_t count = 0;
-  } finishes_;  // of the script that was sent last
+  } finishes_;  // in the last script
   std::string last_error_;
   bool in_transaction_ = false;
-  bool one_by_one_ = false;     // a statement for each lock
+  bool one_by_one_ = false;     // a separate statement for each lock
   bool confirms_ = false;       // this server shows commits before they are on disk
-  bool unreadable_ = false;     // a row that is none
-  bool maybe_written_ = false;  // a commit failed in a way that says nothing
+  bool unreadable_ = false;     // a row could not be parsed
+  bool maybe_written_ = false;  // a commit failed with an unknown result
 };
 
 }  // namespace once::mysql

@@ -1,11 +1,11 @@
-// The procedure for workers that never go through the gateway.
+// The claim procedure for workers that do not use the gateway.
 #include "store/mysql/schema.hpp"
 
 namespace once::mysql {
 
 namespace {
 
-// The lines of a response as JSON; a name that is there more than once has an array.
+// Converts the header lines of a response to JSON; repeated names become an array.
 constexpr std::string_view header_object_sql = R"sql((IN in_lines LONGBLOB, OUT out_headers JSON)
   NO SQL
   SQL SECURITY DEFINER
@@ -30,7 +30,7 @@ BEGIN
   END WHILE;
 END)sql";
 
-// The gateway's table of decisions, for a row that exists.
+// The decision table of core/decision.hpp, for an existing row.
 constexpr std::string_view verdict_sql =
     R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_on_unknown TEXT,
     IN in_takeover_ms BIGINT, IN at_ms BIGINT, OUT out_verdict TEXT)
@@ -53,8 +53,8 @@ BEGIN
   INTO out_verdict FROM once_operations WHERE id = in_id;
 END)sql";
 
-// One statement, so that it is atomic also outside a transaction. The assignments are made from the first to the last:
-// a row that has got the nonce is ours, and the others follow it.
+// A single statement, so it is atomic also outside a transaction. Assignments are executed in order: once a row has our
+// nonce, the later ones apply to it.
 constexpr std::string_view take_sql = R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_nonce BINARY(16),
     IN in_on_unknown TEXT, IN in_takeover_ms BIGINT, IN in_lease_ms BIGINT, IN in_ttl_ms BIGINT, IN in_tenant TEXT,
     IN at_ms BIGINT)
@@ -90,9 +90,9 @@ BEGIN
     expires_at = IF(nonce = VALUES(nonce), VALUES(expires_at), expires_at);
 END)sql";
 
-// CALL once_claim(tenant, key, fingerprint, lease_seconds, ttl_seconds, on_unknown, takeover_after_seconds): one row of
-// verdict, claim, attempt, fence, status, headers, body. Commit it before the work begins, then call once_finish in the
-// transaction that does the work; or do all of it in one transaction, which others who claim the same key wait for.
+// CALL once_claim(tenant, key, fingerprint, lease_seconds, ttl_seconds, on_unknown, takeover_after_seconds): returns
+// one row of verdict, claim, attempt, fence, status, headers, body. Commit it before the work begins, then call
+// once_finish in the work's transaction. Or do both in one transaction, which blocks others that claim the same key.
 constexpr std::string_view claim_sql =
     R"sql((IN in_tenant TEXT CHARACTER SET utf8mb4, IN in_key TEXT CHARACTER SET utf8mb4,
     IN in_fingerprint LONGBLOB, IN lease_seconds DECIMAL(20, 3), IN ttl_seconds DECIMAL(20, 3), IN on_unknown TEXT,

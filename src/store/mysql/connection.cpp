@@ -25,15 +25,15 @@ constexpr unsigned long oldest_mysql = 80'001;     // the first with SKIP LOCKED
 constexpr std::size_t longest_detail = 160;
 // TiDB's default for one row (txn-entry-size-limit), whatever max_allowed_packet is.
 constexpr std::size_t most_in_a_tidb_row = 6UZ * 1024 * 1024;
-constexpr std::size_t least_packet = 1024UZ * 1024;  // a whole batch without outcomes is far less
+constexpr std::size_t least_packet = 1024UZ * 1024;  // a batch without outcomes is far smaller
 
-// Credentials, databases, TLS: somebody has to change something.
+// Errors in credentials, databases or TLS, which only a change of configuration can fix.
 constexpr std::array does_not_mend = {
     1044U, 1045U, 1049U, 1130U, 1251U, 1698U, unsigned{CR_SSL_CONNECTION_ERROR}, unsigned{CR_AUTH_PLUGIN_CANNOT_LOAD}};
 
-// A gateway that is gone in the middle of a transaction keeps its locks until the server closes the connection: soon.
-// READ COMMITTED locks rows and no gaps between them. Only TiDB reads /*T!…*/; its optimistic transactions would notice
-// conflicts no earlier than at the commit.
+// If a gateway dies in a transaction, its locks are held until the server closes the connection, so the timeout is
+// short. READ COMMITTED locks rows but no gaps. Only TiDB executes /*T!…*/: its optimistic transactions would notice
+// conflicts only at the commit.
 constexpr const char* session_settings =
     "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00',autocommit=1,"
     "innodb_lock_wait_timeout=1,wait_timeout=120/*M!100303 ,idle_transaction_timeout=10*//*T! "
@@ -43,7 +43,7 @@ constexpr const char* session_settings =
     "SHOW VARIABLES WHERE Variable_name IN('wsrep_on','log_bin','binlog_format','sync_binlog',"
     "'innodb_flush_log_at_trx_commit')";
 constexpr std::size_t session_statements = 4;
-// Without this an owner that comes to another node than before may be told that its claim is lost.
+// Without this, an owner that connects to another Galera node could be answered that its claim is lost.
 constexpr const char* read_what_others_wrote = "SET SESSION wsrep_sync_wait=7";
 
 Error store_error(Retryable retryable, std::string detail) {
@@ -54,7 +54,8 @@ unsigned whole_seconds(Duration duration) {
   return static_cast<unsigned>(std::chrono::ceil<std::chrono::seconds>(std::max(duration, Duration(1))).count());
 }
 
-// A server's text quotes what it was sent: keys in a duplicate entry, anything in a syntax error.
+// Removes values from a server's message, which may quote what was sent: keys in a duplicate entry, anything in a
+// syntax error.
 std::string without_values(std::string_view text) {
   text = text.substr(0, std::min(text.find_first_of("'\"`"), text.size()));
   text = text.substr(0, std::min(text.find("0x"), text.size()));
@@ -68,7 +69,7 @@ void set_options(MYSQL* handle, const Target& target, const ServerSettings& sett
   mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &timeout);
   mysql_options(handle, MYSQL_OPT_WRITE_TIMEOUT, &timeout);
   mysql_options(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-  // Otherwise "localhost" is a socket in the file system, whatever the port.
+  // Otherwise "localhost" would mean a Unix socket, whatever the port.
   const unsigned protocol = MYSQL_PROTOCOL_TCP;
   mysql_options(handle, MYSQL_OPT_PROTOCOL, &protocol);
   const my_bool no = 0;
@@ -81,7 +82,7 @@ void set_options(MYSQL* handle, const Target& target, const ServerSettings& sett
   mysql_options(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, target.ssl_mode == SslMode::verify_identity ? &yes : &no);
 }
 
-// The library ignores SIGPIPE for the whole process when it begins. That is for the program to decide.
+// On initialisation the library ignores SIGPIPE for the whole process, which is the program's decision: restore it.
 bool start_library() {
   struct sigaction before{};
   ::sigaction(SIGPIPE, nullptr, &before);
@@ -103,7 +104,7 @@ int Connection::descriptor() const {
 
 Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const StoreHost& host,
                                                      const ServerSettings& settings) {
-  // The library's own beginning is not safe for two threads at once.
+  // The library's initialisation is not thread-safe.
   static const bool library_ready = start_library();
   const PipeSignalBlocked quiet;
   MYSQL* const handle = library_ready ? mysql_init(nullptr) : nullptr;
@@ -126,13 +127,13 @@ std::string unsupported(const ServerFacts& server) {
   if (server.tidb && server.procedures == Procedures::on) {
     return "the server is TiDB, which has no stored procedures; add procedures=off to the store's URL";
   }
-  // The version of MySQL that TiDB reports is a setting, and says nothing about it.
+  // The MySQL version that TiDB reports is configurable and says nothing about TiDB.
   if (server.tidb) return {};
   if (server.version < (server.mariadb ? oldest_mariadb : oldest_mysql)) {
     return fmt::format("the server is {} {}; the store needs MariaDB 10.10 or MySQL 8.0 or newer",
                        server.mariadb ? "MariaDB" : "MySQL", server.version_text);
   }
-  // InnoDB refuses every write at READ COMMITTED then.
+  // InnoDB then refuses every write at READ COMMITTED.
   if (server.binary_log && server.logs_statements) {
     return "the server has binlog_format=STATEMENT, which allows no writes at READ COMMITTED; set it to ROW or MIXED";
   }
@@ -154,7 +155,7 @@ Result<void> Connection::prepare_session() {
                      .version = mysql_get_server_version(handle_.get()),
                      .version_text = mysql_get_server_info(handle_.get())};
   server.tidb = server.version_text.contains("TiDB");
-  // Before anything that an old server may not understand.
+  // Before any statement that an old server may not support.
   if (auto problem = unsupported(server); !problem.empty()) {
     return std::unexpected(store_error(Retryable::no, std::move(problem)));
   }
@@ -201,7 +202,7 @@ Connection::Ran Connection::run(const std::string& text, const OnRow& on_row, st
     ++statement;
     const int next = mysql_next_result(handle);
     if (next == 0) continue;
-    // Also where the connection ends within the description of a result the library says that there are no more.
+    // If the connection breaks within a result's description, the library reports that there are no more results.
     if (next > 0 || mysql_errno(handle) != 0) return std::unexpected(last_error(statement));
     if (statements == 0 || statement == statements) return {};
     return std::unexpected(

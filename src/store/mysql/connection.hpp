@@ -1,5 +1,5 @@
-// One connection to MySQL or MariaDB, blocking, with limits on how long. Statements go as text, several in one round
-// trip; what the store sends is made of numbers, hex and escaped bytes (statements.hpp).
+// One connection to MySQL or MariaDB. Calls block, with time limits. Statements are sent as text, several per round
+// trip; their values are numbers, hex and escaped bytes (statements.hpp).
 #pragma once
 
 #include <chrono>
@@ -20,23 +20,23 @@ struct st_mysql;  // NOLINT(readability-identifier-naming): the library's name
 
 namespace once::mysql {
 
-// The server's error numbers that the store handles.
+// The server error numbers that the store handles.
 namespace sql_error {
 inline constexpr unsigned disk_full = 1021;
 inline constexpr unsigned out_of_memory = 1041;
-inline constexpr unsigned not_ready = 1047;   // Galera: this node is not part of the cluster now
+inline constexpr unsigned not_ready = 1047;   // Galera: this node has left the cluster
 inline constexpr unsigned null_value = 1048;  // claims that came too late, see Script::insert()
 inline constexpr unsigned query_interrupted = 1317;
 inline constexpr unsigned table_full = 1114;
 inline constexpr unsigned no_such_table = 1146;
 inline constexpr unsigned error_during_commit = 1180;
 inline constexpr unsigned lock_wait_timeout = 1205;
-inline constexpr unsigned deadlock = 1213;  // Galera: also another node was first
+inline constexpr unsigned deadlock = 1213;  // Galera: also if another node was first
 inline constexpr unsigned read_only_option = 1290;
 inline constexpr unsigned read_only_transaction = 1792;
 inline constexpr unsigned read_only_mode = 1836;
-inline constexpr unsigned lock_nowait = 3572;  // MariaDB says lock_wait_timeout instead
-// TiDB's. It has rolled the transaction back, or does not say whether it committed.
+inline constexpr unsigned lock_nowait = 3572;  // MariaDB reports lock_wait_timeout instead
+// TiDB: it has rolled the transaction back, or does not report whether it committed.
 inline constexpr unsigned tidb_write_conflict_for_update = 8002;
 inline constexpr unsigned tidb_schema_changed = 8028;
 inline constexpr unsigned tidb_write_conflict = 9007;
@@ -44,21 +44,21 @@ inline constexpr unsigned tidb_write_conflict = 9007;
 
 struct SqlError {
   enum class Kind : std::uint8_t {
-    answered,  // the server said no; the connection is as good as before
-    lost,      // no answer came: what was sent may have been done
+    answered,  // the server reported an error; the connection is still usable
+    lost,      // no answer came: the statements may have been executed
   };
   Kind kind = Kind::answered;
   unsigned number = 0;
-  std::size_t statement = 0;  // which of those sent, from 0; all before it were done
-  std::string detail;         // number, SQLSTATE, and as much of the text as can hold no value
+  std::size_t statement = 0;  // the index of the statement, from 0; all before it were executed
+  std::string detail;         // number, SQLSTATE, and the part of the text that cannot contain values
 };
 
-// What decides whether a server can be used.
+// The properties that decide whether a server can be used.
 struct ServerFacts {
   bool mariadb = false;
   bool tidb = false;
-  Procedures procedures = Procedures::on;  // as the URL says
-  unsigned long version = 0;               // as the library counts them: 101106 is 10.11.6
+  Procedures procedures = Procedures::on;  // as set in the URL
+  unsigned long version = 0;               // as the library encodes it: 101106 is 10.11.6
   std::string version_text{};
   bool binary_log = false;
   bool logs_statements = false;  // binlog_format=STATEMENT
@@ -66,16 +66,16 @@ struct ServerFacts {
   bool syncs_binary_log = false;      // sync_binlog=1
   std::string flush_log_at_commit{};  // innodb_flush_log_at_trx_commit
 };
-// Why it cannot be used; empty: it can.
+// Why the server cannot be used; empty: it can.
 std::string unsupported(const ServerFacts& server);
-// Whether others read a commit before it is on disk. InnoDB shows it before its log is flushed, unless a synced binary
-// log comes first. In Galera every node has it by then, in TiDB most replicas.
+// Whether other transactions can read a commit before it is on disk. InnoDB shows it before its log is flushed, unless
+// a synced binary log comes first. In Galera every node has it by then, in TiDB most replicas.
 bool shows_before_durable(const ServerFacts& server);
 
-// What a SELECT FOR UPDATE does about rows that another transaction holds. TiDB has no SKIP LOCKED.
+// How a SELECT FOR UPDATE treats rows that another transaction holds. TiDB has no SKIP LOCKED.
 enum class Held : std::uint8_t {
   skipped,
-  refused,  // the statement fails with sql_error::lock_nowait or lock_wait_timeout, at once (NOWAIT)
+  refused,  // it fails at once (NOWAIT) with sql_error::lock_nowait or lock_wait_timeout
 };
 
 // Whether a SELECT FOR UPDATE failed because of such a row.
@@ -100,28 +100,28 @@ class RowView {
 
 class Connection {
  public:
-  // Called with the number of the statement that gave the row.
+  // Called with the index of the statement that returned the row.
   using OnRow = std::function<void(std::size_t, const RowView&)>;
   using Ran = std::expected<void, SqlError>;
 
-  // Session settings are made; nothing is known about the schema yet.
+  // The session is configured; the schema has not been checked.
   static Result<std::unique_ptr<Connection>> open(const Target& target, const StoreHost& host,
                                                   const ServerSettings& settings);
 
-  // One round trip for all statements in `text`. It stops at the first that fails. There are as many results as
-  // `statements` (0: however many), or the connection counts as lost.
+  // Sends all statements in `text` in one round trip. Execution stops at the first that fails. If the number of results
+  // differs from `statements` (0: any number), the connection counts as lost.
   Ran run(const std::string& text, const OnRow& on_row = {}, std::size_t statements = 1);
 
   int descriptor() const;
 
-  // Rows that a statement of the last run changed, or found to be so already.
+  // The number of rows that a statement of the last run changed, or found already changed.
   std::uint64_t changed(std::size_t statement) const { return statement < changed_.size() ? changed_[statement] : 0; }
 
   const StoreHost& host() const { return host_; }
   Held held() const { return procedures_ == Procedures::on ? Held::skipped : Held::refused; }
   bool shows_before_durable() const { return shows_before_durable_; }
   bool may_forget_commits() const { return may_forget_commits_; }
-  // The longest text that the server takes.
+  // The longest text that the server accepts.
   std::size_t max_packet() const { return max_packet_; }
 
  private:

@@ -31,7 +31,7 @@ Result<void> check_schema(Connection& connection) {
 
 Result<std::unique_ptr<Connection>> Connector::connect(std::chrono::nanoseconds until) {
   const std::size_t first = first_.load(std::memory_order_relaxed);
-  std::optional<Error> told;  // the first that does not mend itself, or else the last
+  std::optional<Error> told;  // the first permanent error, or else the last one
   bool may_pass = false;
   ServerSettings settings = settings_;
   for (std::size_t i = 0; i < target_.hosts.size() && (i == 0 || monotonic_now() < until); ++i) {

@@ -1,4 +1,4 @@
-// Opens connections for the store: to the last host that worked, or the next one that does, and checks the schema.
+// Opens connections for the store, to the last host that worked or the next one that does, and checks the schema.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@ class Connector {
   // Thread-safe. The error is permanent only if those of all hosts are. Tries other hosts until the deadline.
   Result<std::unique_ptr<Connection>> connect(std::chrono::nanoseconds until);
 
-  // The server does not accept writes now: the next connection goes to another one, if there is one.
+  // This server refuses writes now: the next connection goes to another host, if there is one.
   void avoid(const Connection& connection);
 
   std::size_t hosts() const { return target_.hosts.size(); }
-  // Of the last connected server; before that, the safe assumption.
+  // Of the last connected server; before that, a safe assumption.
   std::size_t max_packet() const { return max_packet_.load(std::memory_order_relaxed); }
 
  private:

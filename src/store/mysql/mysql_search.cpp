@@ -1,6 +1,6 @@
-// The table as operators see it: a page begins behind the last row of the one before. Keys in one of the states that
-// operators look for are found by an index on the state; all others by the primary key. A table that takes long to read
-// is not read to count it: what has succeeded is estimated then, the rest counted.
+// The table's search for operators: each page begins after the last row of the previous one. Keys in the states that
+// operators look for are found by an index on the state, all others by the primary key. Large tables are not counted
+// completely: the number of succeeded keys is estimated, the others are counted.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -17,9 +17,9 @@ namespace {
 constexpr std::size_t rows_per_query = 500;
 constexpr int queries_per_page = 8;
 constexpr std::size_t rows_per_count = 20'000;
-// Counting more than this many would take minutes, at the pace that leaves the server alone.
+// Counting more rows would take minutes at a pace that does not slow the server down.
 constexpr std::uint64_t most_counted = 200'000;
-// In this order, each by its index.
+// Counted in this order, each by its index.
 constexpr std::array counted_states = {State::started, State::failed, State::unknown};
 constexpr std::size_t tenant_column = 16;
 constexpr std::size_t route_column = 17;
@@ -57,9 +57,9 @@ std::optional<Place> read_place(std::string_view cursor) {
   return Place{.started_at = *started_at, .id = *std::move(id)};
 }
 
-// Of the count of a large table: which state is counted, how many rows of these there were before, and from where on.
+// The progress of counting a large table: the current state, the rows counted before, and where to continue.
 struct CountPlace {
-  std::size_t state = 0;  // in counted_states
+  std::size_t state = 0;  // an index of counted_states
   std::uint64_t before = 0;
   std::string place{};
 };
@@ -130,7 +130,7 @@ Result<KeyPage> MysqlStore::page_after(std::string_view id, std::size_t rows, st
   });
 }
 
-// A page may hold fewer keys than asked for, and is never longer than that: its end is where the next begins.
+// A page may have fewer keys than requested but is never longer: the next page begins at its end.
 Result<KeyPage> MysqlStore::scan_state(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
   auto place = read_place(cursor);
   if (!place) return bad_cursor();
@@ -184,7 +184,7 @@ Result<KeyPage> MysqlStore::scan(const KeyFilter& filter, std::string_view curso
 }
 
 Result<KeyPage> MysqlStore::find(const IdPrefix& prefix) {
-  // A column of 32 bytes is compared with zeros behind shorter ones.
+  // The column has 32 bytes; shorter values are padded with zeros for the comparison.
   std::string before(prefix.view());
   std::string last;
   std::size_t looked = 0;

@@ -10,16 +10,16 @@ namespace once::mysql {
 
 namespace {
 
-// In one transaction. More gain nothing, and a text of this many is far below any limit.
+// Ops per transaction. More gain nothing, and this many are far below any size limit.
 constexpr std::size_t most_ops = 256;
-// Escaping may double what is in a text, and there is more in it than outcomes.
+// Escaping may double a value, and a text contains more than outcomes.
 constexpr std::size_t packet_share = 4;
 
 std::size_t outcome_size(const Op& op) {
   return brings_bytes(op.verb) && op.outcome ? op.outcome->size() : 0;
 }
 
-// As many from the front as go into one transaction; at least one.
+// The number of leading ops that go into one transaction; at least one.
 std::size_t together(std::span<Op* const> ops, std::size_t most_bytes) {
   std::size_t bytes = 0;
   std::size_t count = 0;
@@ -75,7 +75,7 @@ void MysqlStore::execute_until(std::chrono::nanoseconds until, std::span<Op* con
 
 void MysqlStore::execute_together(std::chrono::nanoseconds until, std::span<Op* const> ops) {
   Batch batch(ops, {.counts = counts_, .turns = turns_, .durable = durable_}, until);
-  // Every idle connection may be dead, and every host but one unfit.
+  // Every idle connection may be dead, and all hosts but one may be unfit.
   for (std::size_t tries = 0; tries <= settings_.connections + connector_.hosts(); ++tries) {
     auto connection = pool_.take(until);
     if (!connection) return batch.fail_rest(StoreFault::refused, connection.error().detail);
@@ -99,7 +99,7 @@ Traits MysqlStore::traits() const {
   return {.durable = Durable::yes, .shared = Shared::yes, .inline_execution = false};
 }
 
-void MysqlStore::tell_ends(std::function<void(const OperationId&)> /*told*/) {}
+void MysqlStore::notify_of_ends(std::function<void(const OperationId&)> /*notify*/) {}
 
 Result<Swept> MysqlStore::sweep(std::size_t limit) {
   auto connection = sweep_pool_.take(monotonic_now() + settings_.timeout);
@@ -107,7 +107,7 @@ Result<Swept> MysqlStore::sweep(std::size_t limit) {
   auto swept = mysql::sweep(**connection, limit);
   if (!swept) {
     connection->drop();
-    // Another gateway sweeps the same rows, on another node of a cluster.
+    // Another gateway sweeps the same rows on another node of the cluster.
     if (swept.error().number == sql_error::deadlock) return Swept();
     return std::unexpected(
         Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::move(swept.error().detail)});

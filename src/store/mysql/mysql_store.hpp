@@ -32,7 +32,7 @@ class MysqlStore final : public ServerStore, public Search {
   Duration time_limit() const override { return settings_.timeout; }
   Traits traits() const override;
   // Does nothing: there are no notifications.
-  void tell_ends(std::function<void(const OperationId&)> told) override;
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override;
   Result<Swept> sweep(std::size_t limit) override;
   Search* search() override { return this; }
 
@@ -45,9 +45,9 @@ class MysqlStore final : public ServerStore, public Search {
   MysqlStore(Target target, const ServerSettings& settings);
 
   void execute_together(std::chrono::nanoseconds until, std::span<Op* const> ops);
-  // One round trip that writes nothing.
+  // One read-only round trip.
   Result<void> ask(const Script& script, const Connection::OnRow& on_row);
-  // Told of every row that was looked at, shown or not.
+  // Called for every row that was read, whether it is returned or not.
   using OnLooked = std::function<void(std::string_view id, Time started_at)>;
   Result<KeyPage> page_of(const Script& script, const OnLooked& on_looked);
   Result<KeyPage> scan_state(const KeyFilter& filter, std::string_view cursor, std::size_t limit);
@@ -61,8 +61,8 @@ class MysqlStore final : public ServerStore, public Search {
   const ServerSettings settings_;
   Connector connector_;
   ConnectionPool<Connection> pool_;
-  ConnectionPool<Connection> search_pool_;  // one, so that no request waits for a search
-  ConnectionPool<Connection> sweep_pool_;   // nor for a sweep
+  ConnectionPool<Connection> search_pool_;  // a single one, so that no request waits for a search
+  ConnectionPool<Connection> sweep_pool_;   // likewise for a sweep
   Turns turns_;
   DurableRows durable_;
   Cutter cutter_;

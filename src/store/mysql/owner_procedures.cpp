@@ -26,7 +26,7 @@ BEGIN
   SET out_nonce = nonce_bytes;
 END)sql";
 
-// Says why a conditional statement found nothing to change.
+// The error for a conditional statement that changed no row.
 constexpr std::string_view refuse_sql = R"sql((IN in_id BINARY(32), IN in_nonce BINARY(16), IN in_state INT)
   READS SQL DATA
   SQL SECURITY DEFINER
@@ -53,8 +53,8 @@ BEGIN
   END IF;
 END)sql";
 
-// {"Name": "value", "Other": ["one", "two"]} as the lines of a response. What belongs to one connection or one reply
-// only is left out, as the gateway leaves it out. out_request is the request's id, if it is among them.
+// Converts {"Name": "value", "Other": ["one", "two"]} to the header lines of a response. Fields of one connection or
+// reply are dropped, as by the gateway. out_request is the request id, if there is one.
 constexpr std::string_view header_lines_sql =
     R"sql((IN in_headers JSON, OUT out_lines LONGBLOB, OUT out_request VARBINARY(128))
   NO SQL
@@ -119,9 +119,9 @@ BEGIN
   END WHILE;
 END)sql";
 
-// MariaDB with innodb_snapshot_isolation refuses to write a row that somebody else wrote since the transaction began,
-// and a gateway that renews its lease does. The conditional statements look at the latest row anyway, whatever the
-// caller's isolation level. MySQL has no such setting.
+// MariaDB with innodb_snapshot_isolation refuses to write a row that another transaction changed since this one began,
+// such as a gateway that renews its lease. The conditional statements read the latest row anyway, whatever the caller's
+// isolation level. MySQL has no such setting.
 constexpr std::string_view look_at_latest_sql = R"sql((OUT out_before INT)
   SQL SECURITY DEFINER
 BEGIN
@@ -148,7 +148,7 @@ BEGIN
   END IF;
 END)sql";
 
-// started and unknown lead to an end; an end leads nowhere.
+// Only started and unknown records can change.
 constexpr std::string_view record_sql = R"sql((IN in_claim TEXT, IN in_state INT, IN in_outcome LONGBLOB)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
@@ -170,7 +170,7 @@ BEGIN
   END IF;
 END)sql";
 
-// CALL once_finish(claim, status, headers, body): inside the transaction that does the work.
+// CALL once_finish(claim, status, headers, body): call it inside the transaction that does the work.
 constexpr std::string_view finish_sql = R"sql((IN claim TEXT, IN status INT, IN headers JSON, IN body LONGBLOB)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
@@ -250,7 +250,7 @@ BEGIN
   CALL once_look_as_before(looked_before);
 END)sql";
 
-// What stays is nothing, or the attempt before with nobody as its owner.
+// Removes the row, or restores the previous attempt without an owner.
 constexpr std::string_view release_sql = R"sql((IN claim TEXT)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER

@@ -34,13 +34,13 @@ constexpr std::string_view plain_heading =
     R"sql(-- The schema of Once without stored procedures, for an empty database in TiDB, Vitess or a service that forbids
 -- them. `once schema mysql --apply 'mysql://…?procedures=off'` also brings an older one up to date.
 --
--- Who needs what, beside the one who runs this (CREATE, CREATE VIEW):
+-- Privileges, besides those of the user who runs this (CREATE, CREATE VIEW):
 --   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway; the same for once_chunks
 --               GRANT SELECT ON once_schema TO gateway;
 SET NAMES utf8mb4;
 )sql";
 
-// Times are milliseconds since 1970, in UTC; the largest number is never.
+// Times are milliseconds since 1970, in UTC; the largest number means never.
 constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS once_operations (
   id                  BINARY(32)       NOT NULL,
   state               TINYINT UNSIGNED NOT NULL,            -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
@@ -66,10 +66,10 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
   KEY once_operations_state (state, started_at)             -- for operators: finds unsettled operations
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
 
-// Chunks of responses that are recorded while they stream. They are read while their operation still has their nonce
-// and is started, unknown, or succeeded with its body in chunks; then the sweep removes them. Whoever appends to a
-// response, or ends it with its body in chunks, changes the first one, so that an end is final: they wait for each
-// other, or at two nodes of a cluster only one of them commits.
+// Chunks of responses that are recorded while they stream. They are read while their operation has their nonce and is
+// started, unknown, or succeeded with its body in chunks; afterwards the sweep removes them. Appending to a response,
+// and ending it with its body in chunks, both update the first chunk: so they wait for each other, or at two nodes of a
+// cluster only one commits, and nothing is appended after an end.
 constexpr std::string_view chunks_table = R"sql(CREATE TABLE IF NOT EXISTS once_chunks (
   id       BINARY(32)   NOT NULL,
   nonce    BINARY(16)   NOT NULL,
@@ -89,11 +89,10 @@ constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once
   PRIMARY KEY (only_row)
 ) ENGINE=InnoDB)sql";
 
-// What an older revision lacks, and what it has no use for any more: a statement, and when to run it. MySQL has no IF
-// NOT EXISTS here. Gateways go on meanwhile: only the beginning and the end of each wait for transactions that are
-// open.
+// A change to an older revision: a statement, and when to run it, because MySQL has no IF NOT EXISTS here. Gateways
+// continue meanwhile: each change waits for open transactions only at its beginning and its end.
 struct Upgrade {
-  std::string_view unless;  // how many of these there must be for nothing to do
+  std::string_view unless;  // a condition: if it holds, there is nothing to do
   std::string_view statement;
 };
 constexpr std::array upgrades = {
@@ -112,7 +111,7 @@ constexpr std::array upgrades = {
     Upgrade{"(SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = "
             "'once_operations' AND index_name = 'once_operations_tenant') = 0",
             "ALTER TABLE once_operations DROP INDEX once_operations_tenant, ALGORITHM=INPLACE, LOCK=NONE"},
-    // Instant, however large the table is.
+    // An instant change, however large the table is.
     Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
             "'once_operations' AND column_name = 'chunks_fence') = 1",
             "ALTER TABLE once_operations ADD COLUMN chunks_fence BIGINT UNSIGNED NOT NULL DEFAULT 0"}};
@@ -162,12 +161,12 @@ std::string create(const Procedure& procedure) {
   return fmt::format("CREATE PROCEDURE {}{}", procedure.name, procedure.text);
 }
 
-// Without a moment in which there is none, for backends at work. MariaDB only.
+// Replaces the procedure atomically, so that backends always find one. MariaDB only.
 std::string exchange(const Procedure& procedure) {
   return fmt::format("CREATE OR REPLACE PROCEDURE {}{}", procedure.name, procedure.text);
 }
 
-// Last of all: a database in which this is missing was left halfway.
+// Executed last: if it is missing, the upgrade was interrupted.
 std::string set_version(Procedures procedures) {
   const bool made = procedures == Procedures::on;
   return fmt::format(
@@ -180,11 +179,11 @@ std::string set_version(Procedures procedures) {
 constexpr unsigned procedure_exists = 1304;
 constexpr unsigned not_supported = 1235;
 constexpr unsigned syntax_error = 1064;
-// An index of a large table takes its time.
+// Creating an index on a large table takes time.
 constexpr Duration patience = std::chrono::hours(1);
-// Whoever waits for the table's metadata keeps all others out, so nobody does for long.
+// A session that waits for the table's metadata lock blocks all others, so wait only briefly and often.
 constexpr int most_tries = 1000;
-constexpr const char* rest = "DO SLEEP(0.2)";  // between two tries, for those who were kept out
+constexpr const char* rest = "DO SLEEP(0.2)";  // between two tries, for the sessions that were blocked
 constexpr const char* do_not_wait_long = "SET SESSION lock_wait_timeout = 1";
 constexpr const char* take_turn = "SELECT GET_LOCK(CONCAT('once_schema.', LEFT(DATABASE(), 40)), 50)";
 
@@ -245,7 +244,7 @@ Connection::Ran create_tables(Connection& connection) {
   return run_patiently(connection, std::string(keys_view));
 }
 
-// Beside somebody at another node of a cluster, whom no lock keeps out, a procedure may be there already.
+// An upgrade at another node of a cluster, which no lock prevents, may have created a procedure already.
 Connection::Ran create_procedures(Connection& connection) {
   for (const Procedure& procedure : all_procedures()) {
     const auto exchanged = connection.run(exchange(procedure));
@@ -265,7 +264,7 @@ Connection::Ran create_all(Connection& connection, Procedures procedures) {
   return connection.run(set_version(procedures));
 }
 
-// The tables, or the procedures beside them. A schema of a newer revision is left as it is.
+// Whether the tables or the procedures need work. A schema of a newer revision is left unchanged.
 bool needs_work(const Found& found, Procedures procedures) {
   if (fits(found.version, schema_version) == SchemaFits::too_old) return true;
   return procedures == Procedures::on && found.version.revision == schema_version.revision &&
@@ -317,7 +316,7 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
   if (!target) return std::unexpected(std::move(target.error()));
   auto connection = connect(*target, settings);
   if (!connection) return std::unexpected(std::move(connection.error()));
-  // Given up when the connection ends. A cluster may have no such locks.
+  // Released when the connection closes. A cluster may not support such locks.
   bool mine = false;
   const auto locked = (*connection)->run(take_turn, [&](std::size_t, const RowView& row) { mine = row[0] == "1"; });
   if (!locked && locked.error().number != not_supported) return failure(locked.error());

@@ -1,4 +1,4 @@
-// The tables and procedures that the store needs, as `once schema mysql` prints them and applies them.
+// The tables and procedures of the store, as printed and applied by `once schema mysql`.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ inline constexpr SchemaVersion schema_version = {.revision = 5, .oldest_program 
 inline constexpr std::string_view how_to_apply = "run `once schema mysql --apply URL` with the store's URL";
 
 class RowView;
-// The row of once_schema. One of revision 1 has no column for the revision.
+// Parses the row of once_schema. One of revision 1 has no column for the revision.
 SchemaVersion version_of(const RowView& row);
-// The revision of the procedures beside the tables; 0: there are none. Before revision 3 there always were.
+// The revision of the procedures; 0: there are none. Before revision 3 they were always created.
 std::uint64_t procedures_of(const RowView& row);
 
 // The whole schema for an empty database, as a script for the server's own client.
 std::string schema_script(Procedures procedures);
 
 // Creates the schema or upgrades an older version, and keeps existing data. Safe to repeat, to run concurrently, and to
-// run while gateways are at work. Returns a text that says what was done.
-// With procedures=off in the URL procedures are neither created nor touched.
+// run while gateways are serving. Returns a text that says what was done. With procedures=off in the URL, procedures
+// are neither created nor changed.
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings);
 
-// A procedure for backends or workers, or a part of one.
+// A procedure for backends or workers, or a helper of one.
 struct Procedure {
   std::string_view name;
-  std::string_view text;  // after CREATE PROCEDURE and the name
+  std::string_view text;  // the part after CREATE PROCEDURE and the name
 };
 std::vector<Procedure> owner_procedures();  // once_finish, once_fail, once_renew, once_release
 std::vector<Procedure> claim_procedures();  // once_claim

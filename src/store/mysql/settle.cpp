@@ -1,4 +1,4 @@
-// What a batch makes of the rows it has read: answers, and changes to be written.
+// Decides the ops of a batch from the rows it has read: answers, and changes to write.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ Time to_time(std::int64_t microseconds) {
   return Time(std::chrono::floor<Duration>(std::chrono::microseconds(microseconds)));
 }
 
-// Grows also over a release or an expiry after which no row is left.
+// Fences grow even across a release or an expiry that leaves no row.
 Fence next_fence(const Record& previous, std::int64_t clock_us) {
   return Fence{std::max(static_cast<std::uint64_t>(previous.fence) + 1, static_cast<std::uint64_t>(clock_us))};
 }
@@ -49,7 +49,7 @@ void Batch::settle_append(Item& item) {
 
 void Batch::settle_read(Item& item) {
   Op& op = *item.op;
-  // Another owner took over between the two reads: the next round finds its record and its chunks.
+  // Another owner took over between the two reads: the next round reads its record and chunks.
   if (item.streamed_by && item.seen && *item.streamed_by != item.seen->record.nonce) return;
   if (item.seen && !forgotten(item.seen->record, op.now)) {
     note_read(item, item.seen->record);
@@ -57,7 +57,7 @@ void Batch::settle_read(Item& item) {
     age(*op.record, op.now);
   }
   if (!op.record || !may_have_chunks(*op.record)) op.chunks.clear();
-  // Unlike a claim of somebody else, chunks are relied on: they go to clients.
+  // Chunks are sent to clients, so unlike another owner's claim they must be durable.
   const bool streams = !op.chunks.empty() && op.record->state == State::started;
   if (confirms_ && streams) item.unconfirmed = *op.record;
   answer(item, OpStatus::done);
@@ -82,7 +82,7 @@ void Batch::settle_claim(Item& item) {
       return;
     }
     if (++item.held_rounds <= held_rounds_limit) return;
-    // Whoever holds it is about to write it, be it the owner, another claim or the sweep.
+    // The transaction that holds the row is about to write it: the owner's, another claim's or the sweep's.
     op.verdict = Verdict::in_flight;
     op.record = *record;
     return answer(item, OpStatus::done);
@@ -104,7 +104,7 @@ void Batch::settle_owner(Item& item) {
     item.read = Read::both;
     return;
   }
-  // Nobody but its owner writes a nonce: one that is not there as committed will not be.
+  // Only the owner writes its nonce: if it is not in the committed row, it never will be.
   if (!item.seen || item.seen->record.nonce != item.op->nonce) return answer(item, OpStatus::lost);
   if (++item.held_rounds <= held_rounds_limit) return;
   item.answered = true;

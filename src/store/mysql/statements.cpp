@@ -83,12 +83,12 @@ void append_outcome(std::string& out, const Record& record) {
   out.push_back('\'');
 }
 
-// As expired() in core/decision.hpp.
+// Like expired() in core/decision.hpp.
 std::string has_expired(Time now) {
   return fmt::format("expires_at<={} AND(state<>0 OR lease_until<={})", ms(now), ms(now));
 }
 
-// Of what has expired, as forgotten() there.
+// For expired rows: like forgotten() in core/decision.hpp.
 std::string is_forgotten(Time now) {
   return fmt::format("tombstone<={}-expires_at", ms(now));
 }
@@ -101,12 +101,12 @@ std::uint64_t fence_of(const NewRow& written) {
   return static_cast<std::uint64_t>(written.row.record.fence);
 }
 
-// A fence, not a flag: programs of revision 4 do not clear it.
+// A fence instead of a flag, because programs of revision 4 would not clear a flag.
 std::uint64_t chunks_fence_of(const NewRow& written) {
   return written.row.record.body_kept == BodyKept::in_chunks ? fence_of(written) : 0;
 }
 
-// The operation `o` has chunks that may be read, if they are its owner's.
+// True if operation `o` has readable chunks; their owner must be checked too.
 constexpr std::string_view has_chunks = "(o.state IN(0,3)OR(o.state=1 AND o.body_kept=0 AND o.chunks_fence=o.fence))";
 
 void append_values(std::string& out, const NewRow& written, std::string_view fence) {
@@ -131,7 +131,7 @@ void append_values(std::string& out, const NewRow& written, std::string_view fen
   out.append("')");
 }
 
-// The length of the character that begins here, or 0 if none does.
+// The length of the UTF-8 character that begins here; 0 if it is invalid.
 std::size_t character_length(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   const std::size_t length = first < 0x80   ? 1
@@ -214,12 +214,12 @@ void Script::ask_clock() {
   add(Part::clock, "SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))");
 }
 
-// By the primary key also when the table is so small that the server would rather read, and lock, all of it.
+// Forces the primary key, because for a small table the server would read, and lock, every row.
 void Script::lock(const Locks& locks, Held held) {
   const auto& [ids, owners, claims] = locks;
   add(Part::locked, "SELECT ");
   text_.append(columns).append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
-  // A single row would be read as a constant, and those stay locked also when they do not fit. No id is all zero.
+  // A single row would be read as a constant and stay locked even if it does not match. No id is all zero.
   const std::array not_alone = {OperationId(), ids.front()};
   append_list(ids.size() == 1 ? std::span<const OperationId>(not_alone) : std::span<const OperationId>(ids));
   if (!owners.empty()) {
@@ -251,7 +251,7 @@ void Script::append_insert(std::span<const NewRow> rows, std::string_view fence)
 
 void Script::insert(std::span<const NewRow> rows, std::int64_t until) {
   append_insert(rows, fmt::format("IF({}<={},{},NULL)", clock_us, until, clock_us));
-  // Not of the id: Vitess allows no change of the column that it shards by, not even to the same value.
+  // Does not update the id: Vitess refuses every update of its sharding column, even to the same value.
   text_.append("ON DUPLICATE KEY UPDATE state=state");
 }
 
@@ -269,7 +269,7 @@ void Script::renew(const Row& row, const SeenRow& was) {
   append_seen(row.id, was);
 }
 
-// The rows are there, and locked. The state comes last, as the others ask for it.
+// The rows exist and are locked. The state is assigned last, because the other assignments depend on it.
 void Script::finish(std::span<const NewRow> rows) {
   append_insert(rows, {});
   const auto if_ours = [this](std::string_view column) {
@@ -316,7 +316,7 @@ void Script::remove(const OperationId& id, const SeenRow& was) {
   append_seen(id, was);
 }
 
-// The statements that follow see whether another one that held it has committed.
+// Later statements then see whether another transaction that held it has committed.
 void Script::hold_chunks(const OperationId& id, const Nonce& nonce) {
   add(Part::change, "UPDATE once_chunks SET repeated=repeated+1 WHERE id=");
   append_hex_literal(text_, id);
@@ -336,7 +336,7 @@ void Script::append(const Chunk& chunk, std::string_view bytes) {
   text_.append(" AND state=0 ON DUPLICATE KEY UPDATE repeated=repeated+1");
 }
 
-// The sizes first, which are short, and then the bytes of those that fit.
+// Reads the sizes first, which is cheap, and then the bytes of those that fit.
 void Script::see_chunks(const OperationId& id, std::uint32_t first, std::size_t most_bytes) {
   std::string operation;
   append_hex_literal(operation, id);
@@ -349,8 +349,8 @@ void Script::see_chunks(const OperationId& id, std::uint32_t first, std::size_t 
                  operation, first, most_bytes);
 }
 
-// From stream to stream, not from chunk to chunk: there are few of the one and many of the other. The first ones, and
-// as many from a random one on: bodies that stay in chunks may be more than can be looked at in one statement.
+// Walks from stream to stream, because there are far fewer streams than chunks. Checks the first streams, and as many
+// from a random one on: bodies that stay in chunks may be too many for one statement.
 void Script::see_orphans(std::size_t limit) {
   add(Part::chunks,
       "SELECT STRAIGHT_JOIN c.id,c.nonce,c.number FROM((SELECT DISTINCT id,nonce FROM once_chunks FORCE "
@@ -363,7 +363,7 @@ void Script::see_orphans(std::size_t limit) {
   text_.append(fmt::to_string(limit));
 }
 
-// One by one, as remove_expired().
+// One by one, like remove_expired().
 void Script::remove_chunks(std::span<const Chunk> chunks) {
   for (const Chunk& chunk : chunks) {
     add(Part::change, "DELETE FROM once_chunks WHERE id=");
@@ -399,7 +399,7 @@ void Script::count_page(Time now, std::string_view after, std::size_t limit) {
   text_.append(fmt::format("' ORDER BY id LIMIT {}) AS part GROUP BY shown", limit));
 }
 
-// By the index also where the server believes the table to be small.
+// Forces the index, because the server may believe that the table is small.
 void Script::append_place(State state, const Place& after, std::size_t limit) {
   text_.append(
       fmt::format(" FROM once_operations FORCE INDEX(once_operations_state) WHERE state={} AND started_at>={} "
@@ -447,7 +447,7 @@ void Script::lock_expired(Time now, std::span<const OperationId> ids, Held held)
   text_.append("AND ").append(has_expired(now)).append(" ORDER BY id ").append(for_update(held));
 }
 
-// One by one: a DELETE of several reads, and waits for, the whole table when that is small, and takes no hint.
+// One by one: a DELETE of several ids reads and locks the whole table if that is small, and accepts no hint.
 void Script::remove_expired(Time now, std::span<const OperationId> ids) {
   for (const OperationId& id : ids) {
     add(Part::change, "DELETE FROM once_operations WHERE id=");
@@ -472,7 +472,7 @@ Place place_of(std::string_view text) {
   return {.started_at = parse_number(number).value_or(0), .id = from_hex(text.substr(number.size())).value_or("")};
 }
 
-// MySQL has two columns more than MariaDB, one of them before this.
+// MySQL's EXPLAIN has two columns more than MariaDB's, one of them before this.
 std::uint64_t rows_of(const RowView& row) {
   constexpr std::size_t mariadb_columns = 10;
   return parse_number(row[row.size() == mariadb_columns ? 8 : 9].value_or("")).value_or(0);

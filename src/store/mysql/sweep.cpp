@@ -11,16 +11,16 @@ namespace once::mysql {
 
 namespace {
 
-// In one transaction; MariaDB plans an IN of a thousand and more as a join.
+// Per transaction; MariaDB plans an IN of a thousand or more as a join.
 constexpr std::size_t most_ids = 500;
 
 using Ids = std::vector<OperationId>;
 
-// The clock's answer, if one was asked for, and the ids that came.
+// The clock's answer, if requested, and the returned ids.
 struct Answer {
   Time now{};
   Ids ids;
-  Ids remembered;  // of those under lock
+  Ids remembered;  // locked ones that must be remembered
 };
 
 std::expected<Answer, SqlError> ask(Connection& connection, const Script& script) {
@@ -40,7 +40,7 @@ std::expected<Answer, SqlError> ask(Connection& connection, const Script& script
   return answer;
 }
 
-// Locks those of `ids` that nobody else holds, in a transaction that is open then.
+// Locks those of `ids` that are free, in a transaction that stays open.
 std::expected<Answer, SqlError> lock_free(Connection& connection, Time now, Ids ids) {
   bool one_by_one = false;
   while (!ids.empty()) {
@@ -58,17 +58,17 @@ std::expected<Answer, SqlError> lock_free(Connection& connection, Time now, Ids 
     if (one_by_one && refused > 0) ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(refused - 1));
     one_by_one = true;
   }
-  // Nothing is locked, so it does not matter that none is open.
+  // Nothing is locked, so no transaction needs to be open.
   return Answer();
 }
 
 struct Some {
   std::size_t removed = 0;
-  std::size_t held = 0;  // by others
+  std::size_t held = 0;  // by other transactions
   More more = More::no;
 };
 
-// `passed_by` of the oldest are held by others, as far as is known.
+// `passed_by` is the known number of oldest rows that others hold.
 std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t limit, std::size_t passed_by) {
   Script clock;
   clock.ask_clock();
@@ -90,12 +90,12 @@ std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t lim
   remove.remove_expired(time->now, locked->ids);
   remove.commit();
   if (const auto removed = ask(connection, remove); !removed) return std::unexpected(removed.error());
-  // When all that was found is held by others there is no use in looking again at once.
+  // If others hold all rows that were found, searching again at once is useless.
   const bool more = found->ids.size() == limit + passed_by && ours > 0;
   return Some{.removed = locked->ids.size(), .held = held, .more = more ? More::yes : More::no};
 }
 
-// How many chunks of responses that nobody reads any more were removed.
+// Removes obsolete chunks of responses; returns how many.
 std::expected<std::size_t, SqlError> remove_orphans(Connection& connection, std::size_t limit) {
   std::size_t removed = 0;
   while (removed < limit) {

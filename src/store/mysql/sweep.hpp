@@ -9,7 +9,7 @@
 
 namespace once::mysql {
 
-// Locked rows are left for the next time. After an error the connection cannot be used.
+// Skips locked rows. After an error the connection cannot be used.
 std::expected<Swept, SqlError> sweep(Connection& connection, std::size_t limit);
 
 }  // namespace once::mysql

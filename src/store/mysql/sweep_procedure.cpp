@@ -1,16 +1,15 @@
-// The procedure for jobs that remove expired rows, beside the gateways that do it by themselves.
+// The procedure for scheduled jobs that remove expired rows, in addition to the gateways' own sweeps.
 #include "store/mysql/schema.hpp"
 
 namespace once::mysql {
 
 namespace {
 
-// CALL once_sweep(max_rows): one row with the number of expired rows that it removed or made tombstones. Fewer than
-// max_rows: nothing is left for now. Chunks of responses that nobody reads any more go as well, up to as many, and
-// count if they are more. As the gateway's own sweep it looks first and locks each row by its key, so that no claim
-// waits for it; rows that somebody holds are left for the next call. It has a transaction of its own: within one of the
-// caller, which it would have to commit, it fails and leaves that as it is. SET TRANSACTION is refused there, so that
-// this is noticed.
+// CALL once_sweep(max_rows): returns one row with the number of expired rows that it removed or turned into tombstones.
+// Fewer than max_rows: nothing is left for now. It also removes up to as many obsolete chunks, and returns their number
+// if it is larger. Like the gateway's own sweep, it reads first and locks each row by its key, so that claims do not
+// wait for it; held rows are left for the next call. It needs its own transaction: inside one of the caller, which it
+// would have to commit, it fails and changes nothing. SET TRANSACTION detects that, because it is refused there.
 constexpr std::string_view sweep_procedure_sql = R"sql((IN max_rows INT UNSIGNED)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER

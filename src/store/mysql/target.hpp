@@ -18,8 +18,8 @@ enum class SslMode : std::uint8_t {
   verify_identity,  // encrypted, and the certificate must match the host
 };
 
-// Whether the server has stored procedures, and with them everything else of MySQL 8. Servers that speak its protocol
-// only, such as TiDB and Vitess, and services that forbid procedures need `off`.
+// Whether the server has stored procedures, and with them the other features of MySQL 8. Use `off` for servers that
+// only speak the protocol, such as TiDB and Vitess, and for services that forbid procedures.
 enum class Procedures : std::uint8_t { on, off };
 
 struct Target {
@@ -34,14 +34,14 @@ struct Target {
   Procedures procedures = Procedures::on;
 };
 
-// Of the option's value; nullopt if it is neither on nor off.
+// Parses the option's value; nullopt if it is neither on nor off.
 std::optional<Procedures> parse_procedures(std::string_view value);
 
 // A remote host whose certificate is not verified. Empty: there is none.
 std::string unverified_host(const Target& target);
 
 // Options: ssl-mode (disabled, required, verify-identity), ssl-ca, ssl-cert, ssl-key, procedures (on, off). An ssl-ca
-// alone means verify-identity. The error never holds the password.
+// alone means verify-identity. The error never contains the password.
 Result<Target> parse_target(const std::string& text);
 
 }  // namespace once::mysql

@@ -11,11 +11,11 @@ namespace once::postgres {
 
 namespace {
 
-// Every round of a race is won by somebody, so this is reached only if the same one loses again and again.
+// In every round of a race some op succeeds, so this limit is reached only if the same one loses again and again.
 constexpr int most_rounds = 12;
-// All waits for locked rows of one batch together: the callers of the lane behind it wait as well.
+// The limit for all waits for locked rows in one batch, because later batches of the lane wait too.
 constexpr Duration patience = std::chrono::milliseconds(300);
-// Of outcomes in one statement; the server takes a gigabyte at most, and holds all of it at once.
+// Bytes of outcomes per statement; the server accepts at most a gigabyte, and keeps all of it in memory.
 constexpr std::size_t most_bytes = std::size_t{16} << 20U;
 
 constexpr std::string_view row_is_locked = "the row is locked by another transaction";
@@ -37,7 +37,7 @@ Statement statement_of(Verb verb) {
   ONCE_ASSERT(false);
 }
 
-// To a row that was read.
+// The statement that writes to a row that was read.
 Statement write_of(Verb verb) {
   return verb == Verb::claim ? Statement::take : statement_of(verb);
 }
@@ -47,7 +47,7 @@ bool answers_nothing(Statement statement) {
          statement == Statement::hurry;
 }
 
-// Whether it holds the first chunk while it writes, which the first append has yet to bring.
+// Whether the op locks the first chunk while it writes. The first append creates that chunk.
 bool holds_chunks(const Op& op) {
   return op.verb == Verb::append ? op.chunk > 0 : op.verb == Verb::finish && op.body_kept == BodyKept::in_chunks;
 }
@@ -67,7 +67,7 @@ struct Batch::Row {
   Time now{};
   bool made = false;
   bool found = false;
-  bool none = true;  // there is no row, or it is as none: forgotten or released
+  bool none = true;  // the row is missing, or counts as absent: forgotten or released
   Record record{};
 };
 
@@ -147,7 +147,7 @@ void Batch::add(Statement statement, Item& item, Locked locked) {
   if (!answers_nothing(statement)) ++item.rounds;
 }
 
-// Whether what it writes next takes the operation from an owner. An expired one that has an owner looks like a
+// Whether its next write takes the operation away from an owner. An expired record with an owner looks like a
 // tombstone.
 bool Batch::seizes(const Item& item) {
   if (item.step == Step::read || item.step == Step::answered) return false;
@@ -162,7 +162,8 @@ void Batch::plan() {
     const bool writes = item.step == Step::first || item.step == Step::locked;
     if (writes && holds_chunks(*item.op)) add(Statement::hold, item);
   }
-  // Before they are read: whoever ends an operation after this finds the note, who ended it before is found.
+  // Register waiters before reading: an owner that ends afterwards sees the registration, one that ended before is seen
+  // by the read.
   for (Item& item : items_) {
     const bool looks = item.op->verb == Verb::lookup || item.op->verb == Verb::read;
     if (item.step == Step::first && item.op->waits == Waits::yes && looks) {
@@ -173,7 +174,7 @@ void Batch::plan() {
     if (item.step != Step::alone && seizes(item)) add(Statement::seize, item, Locked::skip);
   }
   for (Item& item : items_) {
-    // What was seized is locked, by this transaction.
+    // Rows that were seized are locked by this transaction.
     const Locked locked = seizes(item) ? Locked::skip : Locked::unlikely;
     switch (item.step) {
       case Step::first: add(statement_of(item.op->verb), item, locked); break;
@@ -271,7 +272,7 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
 
 void Batch::settle_claim(Item& item, const Row& row) {
   Op& op = *item.op;
-  if (!row.found) return;  // it came too late, or the server's clock was set forwards: once more, by that clock
+  if (!row.found) return;  // it arrived too late, or the server's clock was set forward: retry with that clock
   const Record* const record = row.none ? nullptr : &row.record;
   const bool mine = row.made || (record != nullptr && !expired(*record, row.now) && is_same_claim(*record, op));
   op.verdict = mine ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, row.now));
@@ -282,7 +283,7 @@ void Batch::settle_claim(Item& item, const Row& row) {
     if (!mine) age(*op.record, row.now);
     return answer(item, OpStatus::done);
   }
-  // To be taken over. If that was tried and the row is still the same, somebody holds it.
+  // The row is to be taken over. If that was tried and the row is unchanged, another transaction holds it.
   const bool unchanged = item.seen && same_row(*item.seen, row.record);
   item.seen = row.record;
   item.seen_is_none = row.none;
@@ -318,14 +319,14 @@ void Batch::settle_read(Item& item, const Row& row) {
   }
   if (row.none || written == Written::no) return answer(item, OpStatus::lost);
   if (written == Written::yes) {
-    item.step = Step::locked;  // it may be written, but was not
+    item.step = Step::locked;  // the op may write the row, but did not
     return;
   }
   op.record = row.record;
   answer(item, OpStatus::done);
 }
 
-// An expired record is told as another one, without them.
+// Chunks are returned only with the record that they belong to; an expired record is returned as another one.
 void Batch::take_chunks(Op& op, const Rows& rows, std::size_t row) {
   if (!op.record || !may_have_chunks(*op.record) || rows.null(row, Column::chunks)) return;
   for (const std::string_view chunk : rows.bytes_array(row, Column::chunks)) {
@@ -342,7 +343,7 @@ void Batch::miss(Item& item) {
     item.step = Step::read;
     return;
   }
-  if (item.step == Step::alone) item.seen.reset();  // it was not locked after all
+  if (item.step == Step::alone) item.seen.reset();  // it was not locked
   item.step = Step::first;
 }
 
@@ -352,7 +353,7 @@ bool Batch::was_blocked() {
   return true;
 }
 
-// Who holds the row of a claim that could be taken over is its owner, about to end it.
+// If the row of a claim that could take over is held, its owner is about to finish it.
 void Batch::give_up_on_lock(Item& item) {
   Op& op = *item.op;
   item.step = Step::answered;

@@ -27,12 +27,12 @@ namespace once::postgres {
 
 // The record of a row, without its outcome.
 Record record_of(const Rows& rows, std::size_t row);
-// For a reader whose clock was read before the release, the row is not forgotten yet.
+// Whether the record counts as absent. A reader whose clock was read before a release does not see it as forgotten yet.
 bool is_as_none(const Record& record, Time now);
 
 class Batch {
  public:
-  // The deadline of its claims (monotonic_now()).
+  // `until` is the deadline of its claims (monotonic_now()).
   Batch(std::span<Op* const> ops, std::chrono::nanoseconds until);
 
   // Sends the next round; false: every op is answered.
@@ -51,7 +51,7 @@ class Batch {
     Op* op = nullptr;
     Step step = Step::first;
     std::optional<Record> seen{};  // claim: the row to take over
-    bool seen_is_none = false;     // it expired or was released: only its fence counts
+    bool seen_is_none = false;     // it expired or was released: only its fence is used
     int rounds = 0;
     bool matched = false;  // in this round
   };

@@ -1,4 +1,4 @@
-// What each statement is given for the operations of a batch, in the order that its text expects.
+// The parameters of each statement for a batch's operations, in the order of its text.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -12,17 +12,17 @@ namespace once::postgres {
 
 namespace {
 
-// They are for people and in an index, which takes so much and no more.
+// Labels are informative and indexed, and index entries have a size limit.
 constexpr std::size_t longest_label = 200;
 
 constexpr bool continues(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
 }
 
-// How many bytes of `text` are one character of UTF-8; 0: none.
+// The length of the first UTF-8 character of `text`; 0: it is invalid.
 std::size_t character(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
-  if ((first >= 0x20 && first < 0x7F) || first == '\t') return 1;  // a tab is behind the route
+  if ((first >= 0x20 && first < 0x7F) || first == '\t') return 1;  // a tab separates the route
   const std::size_t length = first >= 0xC2 && first < 0xE0   ? 2
                              : first >= 0xE0 && first < 0xF0 ? 3
                              : first >= 0xF0 && first < 0xF5 ? 4
@@ -34,7 +34,7 @@ std::size_t character(std::string_view text) {
   return overlong || beyond ? 0 : length;
 }
 
-// Text that the server takes whatever it is: a byte that it would refuse fails the whole batch.
+// A text that the server always accepts: one refused byte would fail the whole batch.
 std::string label(std::string_view text, bool unicode) {
   std::string out;
   while (!text.empty()) {
@@ -145,7 +145,7 @@ void Batch::add_chunks(Parameters& out, const Sent& sent) {
   }
 }
 
-// What follows the row that was read, and the row itself: it is taken only if it still stands.
+// Adds the claimed record and the row that was read: the row is taken over only if it is unchanged.
 void Batch::add_seen(Parameters& out, const Items& items) {
   const auto array = [&](Type type, auto&& write) { out.array(type, items, write); };
   const auto next = [](const Item& item) {

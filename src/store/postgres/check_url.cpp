@@ -1,4 +1,4 @@
-// What is wrong with a URL that libpq would find out only while it connects, or would not say.
+// Finds errors in a URL that libpq would report only when it connects, or not at all.
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
@@ -35,14 +35,14 @@ std::unexpected<Error> wrong_url(std::string detail) {
   return std::unexpected(Error{.source = ErrorSource::config, .retryable = Retryable::no, .detail = std::move(detail)});
 }
 
-// A password with a ? in it ends up here, too: what does not look like an option is not shown.
+// A password that contains a ? would appear here: show only what looks like an option.
 std::string shown_option(std::string_view option) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz_";
   const bool plain = option.size() <= 32 && option.find_first_not_of(letters) == std::string_view::npos;
   return plain ? fmt::format("unknown option \"{}\"", option) : std::string("an unknown option");
 }
 
-// libpq takes ssl=true as other drivers have it, for sslmode=require.
+// libpq accepts ssl=true, as other drivers have it, for sslmode=require.
 bool is_known_option(const PQconninfoOption* all, std::string_view name) {
   for (const PQconninfoOption* option = all; option->keyword != nullptr; ++option) {
     if (name == option->keyword) return true;

@@ -25,7 +25,7 @@ constexpr std::size_t most_parameters = 16;
 Fault rolled_back(const PGresult* result) {
   const char* const state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
   const char* const message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-  // Without a state it is libpq's own: the connection broke. Class 08 is a pooler's word for the same.
+  // Errors without a state are libpq's own: the connection broke. Poolers report the same as class 08.
   if (state == nullptr || std::string_view(state).starts_with("08"))
     return {.kind = Fault::Kind::lost, .sqlstate = {}, .detail = "connection to PostgreSQL lost"};
   return {.kind = Fault::Kind::rolled_back, .sqlstate = state, .detail = message == nullptr ? "" : message};
@@ -99,8 +99,8 @@ void Connection::send_confirmation() {
   send_text("SELECT pg_logical_emit_message(true, 'once', '')");
 }
 
-// The wait for the standby was cancelled: a commit is told as done, and only this warning says what is missing. Its
-// text may be in any language.
+// If the wait for the standby is cancelled, the commit succeeds and only this warning reports it. Its text may be in
+// any language, so check its function.
 void Connection::take_notice(void* connection, const pg_result* notice) {
   const char* const function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
   if (function != nullptr && std::string_view(function) == "SyncRepWaitForLSN") {
@@ -112,8 +112,8 @@ void Connection::send_text(const std::string& sql) {
   note_sent(PQsendQueryParams(handle_.get(), sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0));
 }
 
-// Nothing is committed before the server has the end of what was sent. Closing would still send it, so the way is cut
-// first.
+// The server commits nothing before it has received the end of the pipeline. Closing would still send unsent bytes, so
+// discard them first.
 std::unexpected<Fault> Connection::lost() {
   broken_ = true;
   if (!all_sent_) ::shutdown(PQsocket(handle_.get()), SHUT_RDWR);
@@ -134,7 +134,7 @@ Connection::Ready Connection::wait_for_result(Wait wait) {
     const Waited waited = wait_for(PQsocket(handle_.get()), events, wait);
     if (waited.ready == 0) return Ready::no;
     if ((waited.ready & ~POLLOUT) == 0 || PQconsumeInput(handle_.get()) != 0) continue;
-    // The end. What came before it, such as why, may still be there to read.
+    // The end of the stream. An error message before it may still be readable.
     return PQisBusy(handle_.get()) == 0 ? Ready::yes : Ready::no;
   }
 }
@@ -144,7 +144,7 @@ std::optional<Fault> Connection::read_one(std::vector<Rows>& results, Wait wait)
   PGresult* const result = PQgetResult(handle_.get());
   if (result == nullptr) return lost().error();
   results.emplace_back(result);
-  PQclear(PQgetResult(handle_.get()));  // null: that was all of this statement
+  PQclear(PQgetResult(handle_.get()));  // null: the end of this statement's results
   const ExecStatusType status = PQresultStatus(result);
   if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) return std::nullopt;
   if (status == PGRES_PIPELINE_ABORTED) {
@@ -169,7 +169,7 @@ std::expected<std::vector<Rows>, Fault> Connection::sync(Wait wait) {
   for (std::size_t i = 0; i < count; ++i) {
     auto failed = read_one(results, wait);
     if (!failed) continue;
-    // The first one counts; those after it only say that they were skipped.
+    // Keep the first error; later ones only report that they were skipped.
     if (!fault) fault = std::move(failed);
     if (broken_) return std::unexpected(*std::move(fault));
   }

@@ -28,46 +28,47 @@ struct Fault {
     unreplicated,  // committed at the server, but the synchronous standby may not have it
   };
   Kind kind = Kind::lost;
-  std::string sqlstate;  // of rolled_back
-  std::string detail;    // never what was sent
+  std::string sqlstate;  // if rolled_back
+  std::string detail;    // never contains what was sent
 };
 
 struct Wait {
-  std::chrono::nanoseconds until;  // of monotonic_now()
-  int wake = -1;                   // a descriptor that ends the wait when it can be read
+  std::chrono::nanoseconds until;  // a time of monotonic_now()
+  int wake = -1;                   // a descriptor that ends the wait when it is readable
 };
 
-struct Target;  // a host, and all that libpq wants to know
+struct Target;  // a host with all libpq options
 
 class Connection {
  public:
   enum class Use : std::uint8_t {
-    batches,  // the schema is checked, the statements are prepared; send() and sync()
-    plain,    // query()
+    batches,  // checks the schema and prepares the statements, for send() and sync()
+    plain,    // for query()
   };
 
-  // Tries every host of the URL, each for settings.connect_timeout, all of it until then (monotonic_now()).
-  // Retryable::no: trying again will not help.
+  // Tries every host of the URL, each for settings.connect_timeout, all of them until the deadline (monotonic_now()).
+  // Retryable::no: the error is permanent.
   static Result<std::unique_ptr<Connection>> open(const std::string& url, const ServerSettings& settings, Use use,
                                                   int wake = -1,
                                                   std::chrono::nanoseconds until = std::chrono::nanoseconds::max());
 
   // Data or the end of the stream arrived while the connection was idle: the server is closing it.
   bool stale() const;
-  // After a fault: it cannot be used again.
+  // Whether a fault occurred, after which it cannot be used.
   bool broken() const { return broken_; }
   int descriptor() const;
-  // There is a connection pooler, which may run each transaction in another session, so session state cannot be used.
+  // Whether a connection pooler is in between, which may run each transaction in another session, so that session state
+  // cannot be used.
   bool pooled() const { return pooled_; }
-  // The server's texts may be any Unicode.
+  // Whether the server's texts may contain any Unicode character.
   bool unicode() const { return unicode_; }
   ServerClock& clock() { return clock_; }
   const ServerClock& clock() const { return clock_; }
 
   // Adds a statement to the next sync().
   void send(Statement statement, const Parameters& parameters);
-  // The same. The commit then waits for the synchronous standby even if nothing else is written, and so for all earlier
-  // commits.
+  // Adds a statement that makes the commit wait for the synchronous standby even if nothing else is written, and so for
+  // all earlier commits.
   void send_confirmation();
   // Sends all statements in one round trip and one transaction; returns their results in order.
   std::expected<std::vector<Rows>, Fault> sync(Wait wait);
@@ -104,27 +105,27 @@ class Connection {
   Handle handle_;
   ServerClock clock_;
   std::size_t sent_ = 0;           // since the last sync()
-  std::string transaction_begin_;  // pooled: what a session would be set to, for one transaction
-  bool begun_ = false;             // that was sent since the last sync()
+  std::string transaction_begin_;  // with a pooler: the session settings, made per transaction
+  bool begun_ = false;             // whether they were sent since the last sync()
   bool all_accepted_ = true;
   bool all_sent_ = false;  // to the kernel, since the last sync()
   bool broken_ = false;
-  bool unreplicated_ = false;  // the server said so since the last sync()
+  bool unreplicated_ = false;  // the server reported it since the last sync()
   bool pooled_ = false;
   bool unicode_ = true;
 };
 
-// As StoreType::check.
+// For StoreType::check.
 Result<void> check_url(const std::string& url);
 
 // A remote host of the URL whose certificate is not verified, according to the URL and libpq's environment. Empty:
 // there is none.
 std::string unverified_host(const std::string& url);
 
-// Why this server cannot be used, by its version as libpq counts them: 150004 is 15.4. Empty: it can.
+// Why this server version (as libpq encodes it: 150004 is 15.4) cannot be used. Empty: it can.
 std::string unsupported(int version);
 
-// "message (SQLSTATE)", of what the server said.
+// "message (SQLSTATE)", as reported by the server.
 std::string text_of(const Fault& fault);
 
 }  // namespace once::postgres

@@ -20,17 +20,17 @@ namespace {
 
 constexpr Duration first_pause = std::chrono::milliseconds(100);
 constexpr Duration longest_pause = std::chrono::seconds(5);
-// How long one wait lasts; there is nothing to do in between but to begin the next.
+// The duration of one wait, after which the next one begins.
 constexpr Duration one_wait = std::chrono::hours(1);
 
 }  // namespace
 
-Listener::Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Told told)
+Listener::Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Notify notify)
     : url_(std::move(url)),
       settings_(settings),
       counts_(counts),
       log_(log),
-      told_(std::move(told)),
+      notify_(std::move(notify)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { loop(); }) {
   ONCE_ASSERT(wake_.open());
@@ -79,8 +79,8 @@ void Listener::hear(const std::string& payload) const {
   OperationId id;
   if (!bytes || bytes->size() != id.bytes.size()) return;
   std::memcpy(id.bytes.data(), bytes->data(), id.bytes.size());
-  counts_.told.fetch_add(1, std::memory_order_relaxed);
-  told_(id);
+  counts_.notified.fetch_add(1, std::memory_order_relaxed);
+  notify_(id);
 }
 
 }  // namespace once::postgres

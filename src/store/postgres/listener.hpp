@@ -18,16 +18,16 @@ namespace once::postgres {
 
 class Listener {
  public:
-  using Told = std::function<void(const OperationId&)>;
+  using Notify = std::function<void(const OperationId&)>;
 
-  Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Told told);
+  Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Notify notify);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
  private:
   void loop();
-  // Until the connection breaks, or it is time to end. False: it could not even be made.
+  // Runs until the connection breaks, or the listener ends. False: connecting failed.
   bool listen();
   void hear(const std::string& payload) const;
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
@@ -36,10 +36,10 @@ class Listener {
   const ServerSettings settings_;
   ServerCounts& counts_;
   const Log& log_;
-  const Told told_;
-  Descriptor wake_;  // can be read when it is time to end
+  const Notify notify_;
+  Descriptor wake_;  // readable when the listener must end
   std::atomic<bool> stopping_{false};
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because it uses all of the above
 };
 
 }  // namespace once::postgres

@@ -1,4 +1,4 @@
-// How a connection is made: every host in turn, then what the session needs.
+// Opens a connection: tries every host in turn, then configures the session.
 #include <algorithm>
 #include <cctype>
 #include <utility>
@@ -34,16 +34,16 @@ struct Target {
 
 namespace {
 
-constexpr int oldest_server = 130'000;  // the first with gen_random_uuid() of its own
+constexpr int oldest_server = 130'000;  // the first with built-in gen_random_uuid()
 
-// Another gateway that inserts the same id is waited for until it has committed, which a busy disk may take long for.
+// An insert of the same id by another gateway is waited for until it commits, which may take long on a busy disk.
 constexpr Duration lock_timeout = std::chrono::milliseconds(500);
 
 Error error_of(std::string detail, Retryable retryable) {
   return {.source = ErrorSource::store, .retryable = retryable, .detail = std::move(detail)};
 }
 
-// libpq's own texts about a URL repeat it, password and all.
+// libpq's messages about a URL repeat it, including the password.
 Result<Target> parse(const std::string& url) {
   PQconninfoOption* const options = PQconninfoParse(url.c_str(), nullptr);
   if (options == nullptr) {
@@ -58,14 +58,14 @@ Result<Target> parse(const std::string& url) {
   PQconninfoFree(options);
   target.set_if_missing("application_name", "once");
   target.set("client_encoding", "UTF8");
-  // A server that vanished without a word is noticed, also by those who only listen.
+  // Detect a server that vanished without closing the connection, also on idle listening connections.
   target.set_if_missing("keepalives_idle", "15");
   target.set_if_missing("keepalives_interval", "5");
   target.set_if_missing("keepalives_count", "3");
   return target;
 }
 
-// One for each host. libpq would try them all by itself, but would wait for a dead one as long as the kernel does.
+// One target per host. libpq would try all itself, but would wait for a dead host as long as the kernel does.
 std::vector<Target> hosts_of(const Target& target) {
   const std::string* const hosts = target.find("host");
   if (hosts == nullptr || !hosts->contains(',') || target.find("hostaddr") != nullptr) return {target};
@@ -80,7 +80,7 @@ std::vector<Target> hosts_of(const Target& target) {
   return targets;
 }
 
-// "…FATAL:  28P01: password authentication failed…": the five characters, if they are there.
+// The five characters in "…FATAL:  28P01: password authentication failed…", if present.
 std::string_view sqlstate_in(std::string_view message) {
   constexpr std::size_t length = 5;
   const auto is_code = [](unsigned char c) { return std::isdigit(c) != 0 || std::isupper(c) != 0; };
@@ -96,11 +96,11 @@ std::string_view sqlstate_in(std::string_view message) {
 bool mends_itself(PGconn* connection) {
   if (PQconnectionNeedsPassword(connection) != 0) return false;
   const std::string_view state = sqlstate_in(PQerrorMessage(connection));
-  // Wrong credentials, no such database, no right to connect.
+  // Wrong credentials, no such database, or no right to connect are permanent.
   return !state.starts_with("28") && state != "3D000" && state != "42501";
 }
 
-// The first line: after it come hints, and where in the server's sources it happened.
+// The first line: hints and source locations follow it.
 std::string why(PGconn* connection) {
   const std::string_view message = PQerrorMessage(connection);
   return std::string(message.substr(0, message.find('\n')));
@@ -110,12 +110,11 @@ std::string milliseconds(Duration duration) {
   return fmt::format("{}", duration.count());
 }
 
-// Plans must not depend on how many rows the table had when they were made: a plan that was best for an empty table
-// reads all of a full one. What is left to choose from finds rows by their ids.
-// `local`: for the transaction only.
+// Plans must not depend on the table's size when they were made: a plan that was best for an empty table reads all of a
+// full one. With these settings, rows are found by their ids. `local`: for the transaction only.
 std::string session_sql(const ServerSettings& settings, bool local) {
   const std::vector<std::pair<std::string_view, std::string>> values = {
-      // Before this side gives up: an answer that it was cancelled is better than none.
+      // Shorter than our own timeout: an answer that the statement was cancelled is better than none.
       {"statement_timeout", milliseconds(settings.timeout * 9 / 10)},
       {"lock_timeout", milliseconds(lock_timeout)},
       {"idle_in_transaction_session_timeout", milliseconds(settings.timeout)},
@@ -132,7 +131,7 @@ std::string session_sql(const ServerSettings& settings, bool local) {
       "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
       "ELSE current_setting('synchronous_commit') END, {0})";
   for (const auto& [name, value] : values) sql += fmt::format(", set_config('{}', '{}', {{0}})", name, value);
-  // What a transaction begins with cannot be changed in it.
+  // The isolation level cannot be changed inside a transaction.
   if (!local) sql += ", set_config('default_transaction_isolation', 'read committed', {0})";
   return fmt::format(fmt::runtime(sql), local);
 }
@@ -161,7 +160,7 @@ Result<Connection::Handle> Connection::connect_to(const Target& target, Wait wai
   values.push_back(nullptr);
   Handle handle(PQconnectStartParams(names.data(), values.data(), 0));
   if (!handle) return std::unexpected(error_of("out of memory", Retryable::yes));
-  PQsetErrorVerbosity(handle.get(), PQERRORS_VERBOSE);  // with the state in it
+  PQsetErrorVerbosity(handle.get(), PQERRORS_VERBOSE);  // includes the SQLSTATE
   PQsetNoticeProcessor(handle.get(), [](void*, const char*) {}, nullptr);
   PostgresPollingStatusType status =
       PQstatus(handle.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
@@ -192,7 +191,7 @@ Result<Connection::Handle> Connection::connect_to_any(const std::string& url, co
   return std::unexpected(std::move(worst));
 }
 
-// A pooler makes up a process of its own for each of its clients.
+// Detects a pooler: it invents a separate backend process id for each client.
 Result<void> Connection::find_pooler(Wait wait) {
   const std::chrono::nanoseconds sent = monotonic_now();
   const auto rows = query(

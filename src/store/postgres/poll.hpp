@@ -6,7 +6,7 @@
 namespace once::postgres {
 
 struct Waited {
-  short ready = 0;  // as of poll(); 0: timed out, or woken
+  short ready = 0;  // the events of poll(); 0: timed out, or woken
   bool woken = false;
 };
 

@@ -1,6 +1,6 @@
-// The table as operators see it: a page begins behind the last id of the one before. Keys in one of the states that
-// operators look for are found by an index of those; all others by the primary key. A table that takes long to read is
-// not read to count it: what has succeeded is estimated then, the rest counted.
+// The table's search for operators: each page begins after the last id of the previous one. Keys in the states that
+// operators look for are found by a partial index, all others by the primary key. Large tables are not counted
+// completely: the number of succeeded keys is estimated, the others are counted.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -16,12 +16,11 @@ namespace {
 constexpr std::size_t rows_per_query = 1000;
 constexpr int queries_per_page = 8;
 constexpr std::size_t rows_per_count = 20'000;
-// Of the table without large outcomes; some hundred thousand rows. Counting more would take minutes, at the pace that
-// leaves the server alone.
+// The size of the table without large outcomes, some hundred thousand rows. Counting more would take minutes at a pace
+// that does not slow the server down.
 constexpr std::int64_t largest_counted = 256LL << 20U;
 
-// A count of a large table goes through these one after the other; a cursor is the place, which is no hex digit, and
-// the id that was last.
+// The passes for counting a large table; a cursor is the pass's letter, which is no hex digit, and the last id.
 struct Counted {
   char place;
   State state;

@@ -16,15 +16,15 @@ namespace once::postgres {
 
 namespace {
 
-// How often a batch that was rolled back is tried again.
+// How often a batch that was rolled back is retried.
 constexpr int most_retries = 2;
 
 constexpr std::string_view lock_not_available = "55P03";
 constexpr std::string_view disk_full = "53100";
 
 enum class Remedy : std::uint8_t {
-  again,      // another transaction was in the way
-  elsewhere,  // this connection is of no more use: a standby, a server that goes down, a plan of an older schema
+  again,      // another transaction was in the way: retry
+  elsewhere,  // this connection is useless: a standby, a server that shuts down, a plan of an older schema
   none,
 };
 
@@ -34,12 +34,13 @@ bool is_any_of(std::string_view state, std::initializer_list<std::string_view> s
 
 Remedy remedy_for(const Fault& fault) {
   if (is_any_of(fault.sqlstate, {"40001", "40P01", lock_not_available})) return Remedy::again;
-  // Lost before all was sent, read only, going down or coming up, a plan or a prepared statement that is gone.
+  // The connection was lost before all was sent, is read-only, shuts down or starts up, or a plan or prepared statement
+  // is gone.
   const bool useless = is_any_of(fault.sqlstate, {"", "25006", "57P01", "57P02", "57P03", "57P05", "0A000", "26000"});
   return useless ? Remedy::elsewhere : Remedy::none;
 }
 
-// What one op asks for may be what all of them failed for.
+// The error may be caused by a single op of the batch.
 bool may_be_of_one(const Fault& fault) {
   return fault.sqlstate.starts_with("22") || fault.sqlstate.starts_with("54");
 }
@@ -139,8 +140,8 @@ void PostgresStore::execute_until(std::chrono::nanoseconds until, std::span<Op* 
   }
 }
 
-void PostgresStore::tell_ends(std::function<void(const OperationId&)> told) {
-  listener_ = std::make_unique<Listener>(url_, settings_, counts_, log_, std::move(told));
+void PostgresStore::notify_of_ends(std::function<void(const OperationId&)> notify) {
+  listener_ = std::make_unique<Listener>(url_, settings_, counts_, log_, std::move(notify));
 }
 
 Result<Rows> PostgresStore::ask(Pool& pool, Statement statement, const Parameters& parameters) {

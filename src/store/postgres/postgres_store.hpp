@@ -41,7 +41,7 @@ class PostgresStore final : public ServerStore, public Search {
   void execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops) override;
   Duration time_limit() const override { return settings_.timeout; }
   Traits traits() const override;
-  void tell_ends(std::function<void(const OperationId&)> told) override;
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override;
   Result<Swept> sweep(std::size_t limit) override;
   Search* search() override { return this; }
 
@@ -55,21 +55,21 @@ class PostgresStore final : public ServerStore, public Search {
 
   PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log);
   Result<std::unique_ptr<Connection>> connect(std::chrono::nanoseconds until) const;
-  // Round after round, until every op is answered.
+  // Runs rounds until every op is answered.
   std::optional<Fault> run(Connection& connection, Batch& batch, Wait wait);
-  // One statement in a transaction of its own.
+  // Runs one statement in its own transaction.
   Result<Rows> ask(Pool& pool, Statement statement, const Parameters& parameters);
   Result<KeyCounts> count_part(Statement statement, std::string_view cursor);
-  // One that the server still wants.
+  // Takes a connection that the server has not closed.
   static Result<Pool::Lease> take(Pool& pool, std::chrono::nanoseconds until);
 
   const std::string url_;
   const ServerSettings settings_;
   const Log& log_;
   Pool pool_;
-  Pool search_pool_;  // one, so that no request waits for a search
-  Pool sweep_pool_;   // nor for a sweep
-  // Commits that the standby may not have, and how many of them it is known to have received since. While some are
+  Pool search_pool_;  // a single one, so that no request waits for a search
+  Pool sweep_pool_;   // likewise for a sweep
+  // The number of commits that the standby may lack, and how many of them it is known to have received. While some are
   // missing, results of reads are returned only after the standby has everything.
   std::atomic<std::uint64_t> unreplicated_{0};
   std::atomic<std::uint64_t> replicated_{0};

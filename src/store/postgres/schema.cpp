@@ -12,11 +12,11 @@ namespace once::postgres {
 
 namespace {
 
-// Another may hold the lock, and a large table takes its time.
+// Another upgrade may hold the lock, and a large table takes time.
 constexpr Duration longest_wait = std::chrono::hours(1);
 constexpr Duration between_turns = std::chrono::milliseconds(100);
 
-// The lock is "once" in ASCII. Names are looked for in the schema that is current now, and nowhere else later.
+// The lock's number is "once" in ASCII. Names refer to the current schema, now and later.
 constexpr std::string_view head = R"sql(-- What Once needs in PostgreSQL, revision {0}. Safe to run again.
 --
 -- If a large table of an older revision is in use, run these statements first, as `once schema postgres --apply URL` does:
@@ -39,12 +39,12 @@ DO $body$ BEGIN
 END $body$;
 )sql";
 
-// Not within a transaction. One that was interrupted leaves an index that is not used, and is in the way.
+// Cannot run in a transaction. If interrupted, it leaves an invalid index that must be removed first.
 constexpr std::string_view new_index =
     "CREATE INDEX CONCURRENTLY IF NOT EXISTS once_operations_open ON once_operations (state, id) WHERE (state IN (0, "
     "2, 3)) IS TRUE";
-// Needs the table for itself, for a moment. Everybody else waits behind a statement that waits for that, so it must not
-// wait for long.
+// Needs an exclusive lock for a moment. Every other statement queues behind one that waits for it, so the wait must be
+// short.
 constexpr std::string_view new_column =
     "ALTER TABLE once_operations ADD COLUMN IF NOT EXISTS chunks_fence bigint NOT NULL DEFAULT 0";
 constexpr std::string_view do_not_wait_long = "SET lock_timeout = '100ms'";
@@ -53,7 +53,7 @@ constexpr std::string_view waited_too_long = "55P03";
 constexpr std::string_view interrupted_index =
     "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('once_operations_open') AND NOT indisvalid";
 
-// A new database has no older programs. With an older one they go on until somebody says that there are none any more.
+// A new database has no older programs. In an older one they may continue until retired explicitly.
 constexpr std::string_view tail = R"sql(
 INSERT INTO once_schema (version, revision) SELECT coalesce(max(version), {0}), {0} FROM once_schema
 ON CONFLICT (version) DO UPDATE SET revision = {0}, applied_at = now();
@@ -76,7 +76,8 @@ std::expected<SchemaVersion, Fault> version_in(Connection& connection, Wait wait
   return version_of(*version);
 }
 
-// One at a time, and without waiting in a statement: who makes an index waits for every statement that runs.
+// Serialises upgrades, without waiting inside a statement: creating an index concurrently waits for every running
+// statement.
 std::expected<void, Fault> take_turn(Connection& connection, Wait wait) {
   while (true) {
     const auto mine = connection.query("SELECT pg_try_advisory_lock(1869505381, 1)", wait);
@@ -91,7 +92,7 @@ std::expected<void, Fault> take_turn(Connection& connection, Wait wait) {
   }
 }
 
-// What keeps nobody waiting, but cannot be part of a transaction.
+// Changes that block no other session, but cannot run in a transaction.
 std::expected<void, Fault> exchange_indexes(Connection& connection, Wait wait) {
   const auto interrupted = connection.query(std::string(interrupted_index), wait);
   if (!interrupted) return std::unexpected(interrupted.error());
@@ -160,7 +161,7 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
                                  .retryable = Retryable::no,
                                  .detail = "this is a pooler, not the server: apply the schema at the server itself"});
   }
-  // Given up when the connection ends.
+  // Released when the connection closes.
   if (const auto mine = take_turn(**connection, wait); !mine) return std::unexpected(error_of(mine.error()));
   const auto before = version_in(**connection, wait);
   if (!before) return std::unexpected(error_of(before.error()));

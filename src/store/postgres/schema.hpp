@@ -1,4 +1,4 @@
-// The tables and functions that the store needs, as `once schema postgres` prints them and applies them.
+// The tables and functions of the store, as printed and applied by `once schema postgres`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace once::postgres {
 
 // In an upgraded database, programs for older revisions still work until apply_schema() retires them.
 inline constexpr SchemaVersion schema_version = {.revision = 6, .oldest_program = 1};
-// If no older program than this is in use, leases are renewed in a table of their own, which older programs do not
+// Once all programs are at least of this revision, leases are renewed in a separate table, which older programs do not
 // read.
 inline constexpr std::uint64_t leases_aside_from = 3;
 
@@ -30,10 +30,10 @@ SchemaVersion version_of(const Rows& rows);
 std::string schema_script();
 
 // Creates the schema or upgrades an older version, and keeps existing data. Safe to repeat, to run concurrently, and to
-// run while gateways are at work, which it does not block. Returns a text that says what was done.
+// run while gateways are serving, which it does not block. Returns a text that says what was done.
 enum class OlderPrograms : std::uint8_t {
-  stay,     // they can use the schema as before
-  retired,  // none of them is running or will be started: newer features are used
+  stay,     // may use the schema as before
+  retired,  // none is running or will be started, so newer features may be used
 };
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings,
                                  OlderPrograms older = OlderPrograms::stay);

@@ -1,4 +1,4 @@
-// The function for jobs that remove expired rows, beside the gateways that do it by themselves.
+// The function for scheduled jobs that remove expired rows, in addition to the gateways' own sweeps.
 #include <fmt/format.h>
 
 #include "store/postgres/schema_sql.hpp"

@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS once_operations (
   autovacuum_analyze_scale_factor = 0.05
 );
 
--- What gateways write about an operation while its owner is at work: renewals of its lease, and waiters. This is not in
+-- What gateways write about a running operation: renewals of its lease, and waiters. This is not in
 -- the operation's row, so that a backend can finish it in a transaction that began earlier, at any isolation level. An
 -- entry is valid for the claim with the same fence. Used from version 3 on: older programs expect both in the row.
 CREATE TABLE IF NOT EXISTS once_leases (
@@ -50,9 +50,9 @@ CREATE TABLE IF NOT EXISTS once_leases (
   id          bytea       PRIMARY KEY
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 
--- Chunks of responses that are recorded while they stream. They are read while their operation still has their nonce
--- and is started, unknown, or succeeded with its body in chunks; then the sweep removes them. Whoever appends to a
--- response or ends it with its body in chunks locks the first one, so that an end is final.
+-- Chunks of responses that are recorded while they stream. They are read while their operation has their nonce and is
+-- started, unknown, or succeeded with its body in chunks; afterwards the sweep removes them. Appending to a response, and
+-- ending it with its body in chunks, both lock the first chunk, so that nothing is appended after an end.
 CREATE TABLE IF NOT EXISTS once_chunks (
   number bigint NOT NULL,                                -- from 0
   id     bytea  NOT NULL,
@@ -91,7 +91,7 @@ DO $body$ BEGIN
   IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_chunks'::regclass AND attname = 'bytes') <> 'e' THEN
     ALTER TABLE once_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL;
   END IF;
-  -- As it was made until now. Blocks nobody; pages that are full already stay as they are.
+  -- As in earlier revisions. Blocks no session; pages that are already full stay as they are.
   IF EXISTS (SELECT FROM pg_class WHERE oid = 'once_operations'::regclass AND 'fillfactor=30' = ANY (reloptions)) THEN
     ALTER TABLE once_operations SET (fillfactor = 85);
   END IF;

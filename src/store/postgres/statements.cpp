@@ -11,43 +11,45 @@ namespace once::postgres {
 
 namespace {
 
-// Parts that several statements share; {name} in the texts below.
+// Parts that several statements share, inserted for {name} in the texts below.
 
-// To the millisecond, as the core counts; of the moment the statement reached the server.
+// In milliseconds, like the core; the moment when the statement reached the server.
 constexpr std::string_view now = "statement_timestamp()::timestamptz(3)";
-// Microseconds, so that a fence is higher than any before it even when the row of that one is gone.
+// In microseconds, so that a fence is higher than all before it, even if the row of an earlier one is gone.
 constexpr std::string_view fence = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
 constexpr std::string_view record =
     "o.state, o.body_kept, o.chunks_fence, o.attempt, o.fence, o.fingerprint, o.nonce, o.started_at, o.lease_until, "
     "o.expires_at, "
     "coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at, o.previous_state, o.previous_started_at";
-// Renewals are beside the row. A subquery that is computed only where it counts: most rows have ended, and a join would
+// Renewals are in a separate table. A subquery, evaluated only for started rows: most rows have ended, and a join would
 // look for all of them.
 constexpr std::string_view lease =
     "CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l WHERE l.id = o.id "
     "AND l.fence = o.fence), o.lease_until) ELSE o.lease_until END";
 constexpr std::string_view plain_lease = "o.lease_until";
-// Whether renewals and notes of waiters are kept beside the rows: every program that shares the database must know of
-// it.
+// Whether renewals and registrations of waiters are kept in the separate table: only if every program that shares the
+// database knows it.
 constexpr std::string_view aside = "(SELECT max(s.version) >= {} FROM once_schema AS s)";
-// Whether `seize` took it from its owner, in this transaction.
+// Whether `seize` took it from its owner in this transaction.
 constexpr std::string_view seized =
     "(SELECT l.fence FROM once_leases AS l WHERE l.id = o.id AND l.xmin = pg_current_xact_id()::xid) = o.fence + 1";
-// $2 is Locked. xmax costs nothing to look at, a lock is a write of its own.
+// $2 is Locked. Reading xmax is free; a lock is a write of its own.
 constexpr std::string_view mine =
     "o.id = i.id AND (o.xmax = 0 OR $2::smallint > 0) AND o.id = ANY (CASE WHEN $2 = 1 THEN ARRAY(SELECT id "
     "FROM once_operations WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) ELSE $1 END)";
 constexpr std::string_view not_expired = "(o.expires_at > {0} OR (o.state = 0 AND {1} > {0}))";
-// Only to those who wait: transactions that notify commit one after the other. A full queue would refuse the commit.
+// Notifies only if there are waiters, because transactions that notify commit one after the other. A full queue would
+// refuse the commit.
 constexpr std::string_view tell =
     "CASE WHEN (o.waited OR (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id)) "
     "AND pg_notification_queue_usage() < 0.9 THEN pg_notify('once_ended', encode(o.id, 'hex')) END";
-// Whether chunks of this claim may be read. A fence, not a flag: programs of revision 5 do not clear it.
+// Whether chunks of this claim may be read. A fence instead of a flag, because programs of revision 5 would not clear a
+// flag.
 constexpr std::string_view has_chunks =
     "(o.state IN (0, 3) OR (o.state = 1 AND NOT o.body_kept AND o.chunks_fence = o.fence))";
 
-// A row is made only until $9: who sent what comes later does not wait for it any more (ServerClock). Such a claim gets
-// a row of its own without a record, for the clock in it.
+// Inserts a row only until $9: later its sender does not wait for it any more (ServerClock). A claim that is too late
+// gets a result row without a record, with just the clock.
 constexpr std::string_view claim_sql = R"sql(
 WITH seen AS MATERIALIZED (
   SELECT i.*, {now} AS now, {found}, o.tombstone, o.outcome
@@ -84,8 +86,8 @@ WHERE {mine} AND o.fence = i.seen_fence AND o.state = i.seen_state AND o.expires
   AND (o.state <> 0 OR {seized})
 RETURNING o.id, o.started_at, true, {record}, NULL::bytea)sql";
 
-// From an owner whose lease has ended, for a write in the same transaction. The row is locked, then the fence beside it
-// is raised above the owner's: a renewal that came first is found there, one that comes later finds the fence.
+// Takes operations from owners whose lease has ended, for a write in the same transaction. Locks the row, then raises
+// the fence in the lease table above the owner's: an earlier renewal is found there, a later one finds the fence.
 constexpr std::string_view seize_sql = R"sql(
 WITH free AS MATERIALIZED (
   SELECT o.id, o.fence FROM once_operations AS o, unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
@@ -102,7 +104,7 @@ WHERE l.fence < EXCLUDED.fence - 1 OR (l.fence <= EXCLUDED.fence AND (l.lease_un
 constexpr std::string_view lapsed =
     "o.id = i.id AND o.id = ANY ($1) AND o.nonce = i.nonce AND o.state = 0 AND {} <= {}";
 
-// Not to the row itself: a backend that finishes it in a transaction that began before would have to begin anew.
+// Does not write the row itself: a backend that finishes it in an older transaction would have to start over.
 constexpr std::string_view renew_sql = R"sql(
 WITH owned AS MATERIALIZED (
   SELECT o.id, {now} AS now, coalesce({now} + i.lease, 'infinity') AS until, {record}, o.tombstone
@@ -135,12 +137,12 @@ WHERE {mine} AND o.nonce = i.nonce AND {ends}
   AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
-// What may end: an owner's claim, and an operator's key as it was seen, if nobody is at work on it.
+// Which rows may be ended: an owner's claim; and by an operator, a key that is as it was seen and has no running owner.
 constexpr std::string_view owner_ends = "(o.state = 0 OR (o.state = 3 AND i.state <> 3))";
 constexpr std::string_view operator_ends = "o.state = i.seen AND (o.state = 3 OR (o.state = 0 AND {seized}))";
 
-// A first claim leaves its row for a minute, expired: the next one finds the fence in it, and a late copy of it its
-// nonce, as released_nonce() has it.
+// The row of a first claim stays for a minute, expired: the next claim gets its fence, and a late copy of this claim
+// finds its nonce, as in released_nonce().
 constexpr std::string_view release_sql = R"sql(
 UPDATE once_operations AS o
 SET state = CASE WHEN o.attempt = 1 THEN 2 ELSE o.previous_state END, attempt = o.attempt - 1,
@@ -153,7 +155,7 @@ FROM unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
 WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
-// Its row stays for a minute like that of a release, and for the same reason.
+// Its row stays for a minute like that of a release, for the same reason.
 constexpr std::string_view forget_sql = R"sql(
 UPDATE once_operations AS o
 SET state = 2, attempt = 0, nonce = '\x00000000000000000000000000000000', outcome = NULL, expires_at = {now},
@@ -180,15 +182,15 @@ constexpr std::string_view read_sql = R"sql(
 SELECT i.id, {now}, false, {found}, o.outcome
 FROM unnest($1::bytea[]) AS i(id) LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
 
-// Before an append or an end that leaves the body in chunks, in a statement of its own: what follows sees whether the
-// other one has committed. Sorted, and the first lock of a transaction, so that none waits for another in a circle.
+// Runs before an append, or an end that leaves the body in chunks, as a separate statement: what follows sees whether
+// the other one has committed. Sorted, and the first lock of a transaction, so there are no deadlocks.
 constexpr std::string_view hold_sql = R"sql(
 SELECT c.number FROM once_chunks AS c, unnest($1::bytea[], $2::bytea[]) AS i(id, nonce)
 WHERE c.id = i.id AND c.id = ANY ($1) AND c.nonce = i.nonce AND c.number = 0 ORDER BY c.id FOR NO KEY UPDATE OF c)sql";
 
-// Without a lock on the operation: it would be one more write to its row, and would wait for a backend that finishes
-// the operation in a transaction of its own. `hold` keeps out the end that leaves the body in chunks. Every id gets a
-// row: `made` is whether it is the owner's.
+// Does not lock the operation: that would be one more write to its row, and would wait for a backend that finishes it
+// in a transaction. `hold` excludes an end that leaves the body in chunks. Every id gets a row: `made` says whether the
+// owner matched.
 constexpr std::string_view append_sql = R"sql(
 WITH owned AS MATERIALIZED (
   SELECT o.id FROM once_operations AS o, unnest($1::bytea[], $2::bytea[]) AS i(id, nonce)
@@ -205,8 +207,8 @@ SELECT i.id, {now}, i.id IN (SELECT id FROM owned), NULL::smallint,
        (SELECT {tell} FROM once_operations AS o WHERE o.id = i.id AND o.id IN (SELECT id FROM added))
 FROM unnest($1) AS i(id))sql";
 
-// The record and its chunks as of one moment, up to the first that is missing. The size of a chunk is known without
-// reading it.
+// The record and its chunks at one moment, up to the first missing one. The size of a chunk is known without reading
+// it.
 constexpr std::string_view read_chunks_sql = R"sql(
 SELECT i.id, {now}, false, {found}, o.outcome,
        CASE WHEN {has_chunks} THEN ARRAY(
@@ -219,12 +221,12 @@ SELECT i.id, {now}, false, {found}, o.outcome,
 FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS i(id, first, most)
 LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
 
-// What was released stays for a minute: no statement lasts that long, so none can still hold an older fence. What is to
-// be remembered becomes a tombstone, without its outcome, and is looked at once more when that is over. For the same
-// reason a lease has ended only a minute later: nobody can still be renewing it.
-// Chunks whose operation has ended without them, or has another owner, never count again. They are looked for from
-// stream to stream, not from chunk to chunk: there are few of the one and many of the other. From a random one on and
-// round to it again, but no further than 10,000: bodies that stay in chunks may be many more.
+// Released rows stay for a minute: no statement lasts that long, so none can still use an older fence. Rows to be
+// remembered become tombstones without outcomes, and are handled again when that time is over. For the same reason a
+// lease counts as ended only a minute later: no renewal can still be in progress. Chunks are obsolete if their
+// operation has ended without them or has another owner. They are found from stream to stream, because there are far
+// fewer streams than chunks: from a random one on, cyclically, but at most 10,000, because bodies that stay in chunks
+// may be many more.
 constexpr std::string_view sweep_steps = R"sql(
 WITH RECURSIVE due AS MATERIALIZED (
   SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
@@ -271,8 +273,8 @@ constexpr std::string_view sweep_sql = R"sql({sweep}
 SELECT (SELECT count(*) FROM removed), greatest((SELECT count(*) FROM due), (SELECT count(*) FROM cleared),
                                                        (SELECT count(*) FROM dropped)))sql";
 
-// By the primary key, so that a page costs the same however many rows there are. The size of an outcome is known
-// without reading it.
+// By the primary key, so that a page costs the same however large the table is. The size of an outcome is known without
+// reading it.
 constexpr std::string_view page_sql = R"sql(
 SELECT o.id, {now}, false, {found}, NULL::bytea, o.tenant, o.route, coalesce(octet_length(o.outcome), 0)::bigint
 FROM once_operations AS o WHERE {state} o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint)sql";
@@ -285,8 +287,8 @@ WITH part AS MATERIALIZED (
 )
 SELECT s.state::smallint, count(*), (SELECT id FROM part ORDER BY id DESC LIMIT 1) FROM part AS s GROUP BY s.state)sql";
 
-// What the server knows of the table since it was analysed last: its size in bytes, and of its rows those that
-// succeeded and those that are tombstones. -1: it was never analysed.
+// The server's statistics of the table: its size in bytes, and its numbers of succeeded rows and tombstones. -1: it was
+// never analysed.
 constexpr std::string_view estimate_sql = R"sql(
 WITH known AS MATERIALIZED (
   SELECT c.reltuples, s.most_common_vals::text::smallint[] AS states, s.most_common_freqs AS shares
@@ -301,7 +303,7 @@ SELECT pg_relation_size('once_operations'),
             ELSE round(k.reltuples * coalesce(k.shares[array_position(k.states, 4::smallint)], 0)) END::bigint
 FROM known AS k)sql";
 
-// For as long as the transaction, which is the round.
+// Valid for the transaction, which is the round.
 constexpr std::string_view hurry_sql = "SELECT set_config('lock_timeout', '100ms', true)";
 
 std::string_view template_of(Statement statement) {
@@ -334,7 +336,8 @@ std::string_view template_of(Statement statement) {
   ONCE_ASSERT(false);
 }
 
-// In the text, not a parameter: the index is there for these states, and for statements that repeat its condition.
+// The state is part of the text, not a parameter: the partial index is used only for statements that repeat its
+// condition.
 std::string state_of(Statement statement) {
   constexpr std::string_view by_index = "o.state = {} AND (o.state IN (0, 2, 3)) IS TRUE AND";
   if (statement == Statement::page_started || statement == Statement::count_started) return fmt::format(by_index, 0);

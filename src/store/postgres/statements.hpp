@@ -23,7 +23,7 @@ enum class Statement : std::uint8_t {
   release,
   forget,
   resolve,
-  wait,  // notes that a request waits for these
+  wait,  // registers that a request waits for these
   read,
   hold,  // before an append, or an end that leaves the body in chunks
   append,
@@ -31,15 +31,15 @@ enum class Statement : std::uint8_t {
   sweep,
   hurry,  // later statements of the round wait only briefly for locks
   page,   // for operators: rows in the order of their ids, without outcomes
-  count,  // the same, only how many in each state
-  // The same of one state, by an index that has nothing else in it.
+  count,  // counts the rows in each state instead
+  // The same for one state, by a partial index.
   page_started,
   page_failed,
   page_unknown,
   count_started,
   count_failed,
   count_unknown,
-  estimate,  // how many there are, without reading them
+  estimate,  // the number of rows, without reading them
 };
 
 inline constexpr std::array all_statements = {
@@ -61,10 +61,10 @@ enum class Locked : std::uint8_t {
 // The name of the prepared statement.
 const char* name_of(Statement statement);
 std::string sql_of(Statement statement);
-// The same, made once.
+// The same, cached.
 const std::string& text_of(Statement statement);
-// What a sweep of at most $1 rows consists of, for a SELECT behind it: `due` are the rows that were dealt with,
-// `removed` those of them that are gone. The function once_sweep has the same.
+// The steps of a sweep of at most $1 rows, for a SELECT after them: `due` are the handled rows, `removed` the deleted
+// ones. The function once_sweep uses the same.
 std::string sweep_steps_sql();
 
 // The columns that the statements return, in this order. `seize`, `wait`, `hold`, `sweep`, `hurry`, `estimate` and
@@ -73,7 +73,7 @@ struct Column {
   enum : std::uint8_t {
     id,
     now,
-    made,  // claim: the row was not there, and is now; append: the chunk is there
+    made,  // claim: the row was inserted; append: the chunk exists
     state,
     body_kept,
     chunks_fence,

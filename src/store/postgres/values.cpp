@@ -13,10 +13,10 @@ namespace once::postgres {
 
 namespace {
 
-// From 1970, where ours begins, to 2000, where PostgreSQL's does.
+// From 1970, our epoch, to 2000, PostgreSQL's.
 constexpr Duration epoch = std::chrono::milliseconds(946'684'800'000);
 constexpr std::int64_t infinity = std::numeric_limits<std::int64_t>::max();
-// PostgreSQL's dates end in the year 294276; what lasts longer than this lasts for ever.
+// PostgreSQL's dates end in the year 294276; longer durations than this count as infinite.
 constexpr Duration longest_interval = std::chrono::years(1000);
 
 void append(std::string& out, std::integral auto value) {
@@ -32,7 +32,7 @@ T read(std::string_view bytes) {
   return std::byteswap(value);
 }
 
-// Of a time, as PostgreSQL counts; Time::max() is infinity.
+// A time in PostgreSQL's units; Time::max() is infinity.
 std::int64_t microseconds_of(Time value) {
   return value == Time::max() ? infinity : std::chrono::microseconds(value.time_since_epoch() - epoch).count();
 }
@@ -84,11 +84,11 @@ void Element::length(Duration value) {
 std::string& Parameters::begin_array(Type type, std::size_t size) {
   std::string& out = values_.emplace_back();
   append(out, std::int32_t{size == 0 ? 0 : 1});  // dimensions
-  append(out, std::int32_t{1});                  // there may be nulls
+  append(out, std::int32_t{1});                  // nulls are possible
   append(out, static_cast<std::uint32_t>(type));
   if (size == 0) return out;
   append(out, static_cast<std::int32_t>(size));
-  append(out, std::int32_t{1});  // the first index
+  append(out, std::int32_t{1});  // the lower bound
   return out;
 }
 

@@ -29,7 +29,7 @@ enum class Type : std::uint16_t {
   interval = 1186,
 };
 
-// One element of an array. Exactly one of these is called for each.
+// Writes one element of an array. Call exactly one of these per element.
 class Element {
  public:
   explicit Element(std::string& out) : out_(out) {}
@@ -83,7 +83,7 @@ class Rows {
   std::int32_t int4(std::size_t row, int column) const;
   std::int64_t int8(std::size_t row, int column) const;
   Time time(std::size_t row, int column) const;
-  // Of a bytea[] without nulls.
+  // The elements of a bytea[] without nulls.
   std::vector<std::string_view> bytes_array(std::size_t row, int column) const;
   template <class Blob>
   Blob blob(std::size_t row, int column) const {

@@ -15,7 +15,7 @@ Read cannot_read(Op& op, std::string_view packed) {
   return Read::refused;
 }
 
-// The whole record follows from the clock, as there was none before.
+// There was no record before, so the whole record follows from the clock.
 Read read_first_claim(Op& op, std::uint64_t clock_us) {
   op.now = time_of(clock_us);
   op.status = OpStatus::done;
@@ -37,7 +37,7 @@ Read read_claim(Op& op, const Answered& answered, std::optional<Record> record) 
   const bool executes = answered.answer == Answer::written || answered.answer == Answer::own;
   if (!executes && answered.answer != Answer::stands) return Read::nonsense;
   const Verdict verdict = executes ? Verdict::execute : decide(facts_of(&*record, op.fingerprint, op.terms, op.now));
-  // The script decides who executes. What it did not write nobody executes, whatever we think of it.
+  // The script decides who executes: if it did not write the claim, the claim must not execute.
   if (!executes && verdict == Verdict::execute) return Read::nonsense;
   op.status = OpStatus::done;
   op.verdict = verdict;
@@ -78,7 +78,7 @@ Read read_append(Op& op, const Answered& answered) {
   return Read::answered;
 }
 
-// The chunks are told only together with their record.
+// Chunks are returned only together with their record.
 Read read_chunks(Op& op, const redisReply& reply) {
   for (std::size_t i = 0; i < reply.elements; ++i) {
     if (reply.element[i]->type != REDIS_REPLY_STRING) return Read::nonsense;
@@ -112,7 +112,7 @@ Read read_reply(Op& op, const redisReply& reply) {
   }
   std::optional<Record> record;
   if (!answered->record.empty()) {
-    // The head of what finish wrote says that there is an outcome, which is not sent back.
+    // The head of the written record says that there is an outcome, which is not sent back.
     record = unpack_record(answered->record);
     if (!record) return cannot_read(op, answered->record);
   }

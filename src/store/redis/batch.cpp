@@ -12,7 +12,8 @@ namespace once::redis {
 namespace {
 
 constexpr unsigned most_tries = 8;
-// Between tries of what a server cannot do now: 10, 20, 40 and 80 ms. A lane must not wait out a failover.
+// Pauses between retries of commands that a server refuses for now: 10, 20, 40 and 80 ms. A lane must not wait for a
+// whole failover.
 constexpr unsigned most_pauses = 4;
 
 void append_key(std::string& out, const Context& context, const OperationId& id) {
@@ -24,7 +25,7 @@ bool only_reads(Verb verb) {
   return verb == Verb::lookup || verb == Verb::read;
 }
 
-// How many replicas must have what was written, and how long Redis may wait for them.
+// The number of replicas that must have the writes, and how long Redis may wait for them.
 struct WaitArguments {
   explicit WaitArguments(const ServerSettings& settings)
       : replicas(std::to_string(settings.wait_replicas)),
@@ -64,7 +65,7 @@ void Batch::run() {
   }
 }
 
-// Sorts what is pending by node; false if nothing is.
+// Groups the pending ops by node; false if there are none.
 bool Batch::route() {
   map_ = directory_.now();
   std::string unknown = "no server known";
@@ -133,7 +134,7 @@ void Batch::append(Group& group) {
     append_key(key, context_, task->op->id);
     context_.scripts.append_call(out, *task->op, context_.options.prefix, key, terms);
   }
-  // Lookups seldom write, and without a replica WAIT takes all of wait_timeout. Those that did write wait afterwards.
+  // Lookups rarely write, and without a replica WAIT takes all of wait_timeout. Those that did write wait afterwards.
   const auto writes = [](const Task* task) { return !only_reads(task->op->verb); };
   group.waits = confirm && std::ranges::any_of(group.tasks, writes);
   if (!group.waits) return;
@@ -153,7 +154,7 @@ void Batch::receive(Group& group) {
         break;
       case Heard::broken: {
         const Error why{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = task.why};
-        for (Task* told : written) told->pending = true;  // not known to be on the replicas: ask and wait again
+        for (Task* told : written) told->pending = true;  // not confirmed by the replicas: ask and wait again
         group.tasks.insert(group.tasks.begin() + static_cast<std::ptrdiff_t>(i), written.begin(), written.end());
         return broken(group, i, why);
       }
@@ -170,7 +171,7 @@ bool Batch::receive_unneeded(Group& group) {
       broken(group, 0, reply.error());
       return false;
     }
-    // A script that could not be loaded is missed again below, and that is bounded.
+    // If loading failed, the script is reported as missing again below; those retries are bounded.
   }
   for (Task* task : group.tasks) task->needs_script = false;
   return true;
@@ -247,10 +248,10 @@ void Batch::broken(Group& group, std::size_t first, const Error& why) {
     task.asking = false;
     const bool asked_before = task.may_be_done;
     task.may_be_done = task.may_be_done || sent;
-    // Once more on another connection, unless this was that, or there is no time left.
+    // Retry once on another connection, if this was the first try and time is left.
     if ((asked_before && sent) || deadline_.passed()) give_up(task, StoreFault::refused);
   }
-  // One that was asked for long enough hangs: the next batch must not wait for it as long again.
+  // A node that did not answer for so long hangs: the next batch must not wait for it again.
   if (deadline_.passed() && monotonic_now() - group.sent_at >= context_.settings.timeout / 2) group.node->go_down(why);
   survey_ = true;
   hint_.ask_last.push_back(group.node->host());
@@ -278,7 +279,8 @@ void Batch::receive_waited(Group& group, std::span<Task* const> written) {
   }
 }
 
-// From now on these outcomes are told whether or not a replica is there. The next batch takes the marks with it.
+// Marks outcomes that are on the replicas: from now on they are returned without waiting. The next batch sends the
+// marks.
 void Batch::mark(Group& group, std::span<Task* const> written) {
   for (const Task* task : written) {
     const Op& op = *task->op;
@@ -293,7 +295,7 @@ void Batch::mark(Group& group, std::span<Task* const> written) {
 void Batch::before_next_round() {
   const bool anything_left = std::ranges::any_of(tasks_, &Task::pending);
   if (survey_ && !deadline_.passed()) {
-    // What cannot be found out now is found out by the next batch.
+    // If the servers cannot be discovered now, the next batch tries again.
     if (const auto found = directory_.find_again(map_.get(), deadline_, hint_); !found) {
       context_.log.debug("Redis: the servers could not be discovered", {{"error", found.error().detail}});
     }

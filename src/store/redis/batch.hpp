@@ -24,7 +24,7 @@ std::string key_of(const Context& context, const OperationId& id);
 class Batch {
  public:
   Batch(Context& context, Directory& directory, Deadline deadline, std::span<Op* const> ops);
-  // Every op has its results afterwards.
+  // Afterwards every op has its results.
   void run();
 
  private:
@@ -35,7 +35,7 @@ class Batch {
     bool asking = false;  // `to` accepts it only after ASKING
     bool needs_script = false;
     bool may_be_done = false;  // its connection broke after it was sent
-    std::shared_ptr<Node> to;  // the target of a redirection; null: as the map says
+    std::shared_ptr<Node> to;  // the target of a redirection; null: use the map
     const Node* unreachable = nullptr;
     unsigned tries = 0;
     std::string why;  // of the last refusal
@@ -45,7 +45,7 @@ class Batch {
     std::vector<Task*> tasks;
     std::unique_ptr<Node::Lease> link;  // taken after the groups are sorted
     std::chrono::nanoseconds sent_at{};
-    std::size_t marks = 0;  // of earlier batches
+    std::size_t marks = 0;  // from earlier batches
     bool loads = false;
     bool waits = false;  // WAIT was sent with the batch
   };
@@ -61,7 +61,7 @@ class Batch {
   Heard hear(Group& group, Task& task);
   void refused(Group& group, Task& task, std::string_view error);
   void redirected(const Group& group, Task& task, std::string_view error);
-  // The rest of a group whose connection broke.
+  // Handles the rest of a group whose connection broke.
   void broken(Group& group, std::size_t first, const Error& why);
   void before_next_round();
   void give_up(Task& task, StoreFault fault);

@@ -24,7 +24,7 @@ unsigned add_to_crc(unsigned crc, char byte) {
   return ((crc << 8U) & 0xffffU) ^ crc_table[((crc >> 8U) ^ static_cast<std::uint8_t>(byte)) & 0xffU];
 }
 
-// The part of a key that decides about its slot.
+// The part of a key that determines its slot.
 std::string_view hashed_part(std::string_view key) {
   const std::size_t open = key.find('{');
   if (open == std::string_view::npos) return key;
@@ -39,7 +39,7 @@ std::optional<std::uint16_t> number_of(const redisReply& reply, std::uint64_t li
   return static_cast<std::uint16_t>(reply.integer);
 }
 
-// A node that does not know its own address leaves it out: it is where it was asked.
+// A node that does not know its own address omits it: then it is the address that was asked.
 std::optional<StoreHost> read_host(const redisReply& node, const StoreHost& asked) {
   if (!is_array(node) || node.elements < 2) return std::nullopt;
   const auto port = number_of(*node.element[1], 65'536);
@@ -77,7 +77,7 @@ std::uint16_t slot_of(std::string_view prefix, const OperationId& id) {
 std::optional<Layout> read_layout(const redisReply& reply, const StoreHost& asked) {
   if (!is_array(reply) || reply.elements == 0) return std::nullopt;
   Layout layout;
-  layout.owners.assign(slot_count, nobody);
+  layout.owners.assign(slot_count, no_owner);
   for (std::size_t i = 0; i < reply.elements; ++i) {
     const redisReply& range = *reply.element[i];
     if (!is_array(range) || range.elements < 3) return std::nullopt;

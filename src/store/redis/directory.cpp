@@ -9,7 +9,8 @@ namespace once::redis {
 
 namespace {
 
-// After an answer that changed nothing, so that a server that is gone does not make all others answer all the time.
+// The pause after a survey without changes, so that a server that is down does not cause constant surveys of all
+// others.
 constexpr Duration between_surveys = std::chrono::milliseconds(50);
 
 bool contains(const auto& list, const auto& value) {
@@ -106,14 +107,14 @@ void Directory::adopt(const Layout& layout) {
   auto map = std::make_shared<Map>();
   for (const StoreHost& host : layout.nodes) map->nodes.push_back(node_at_locked(host));
   map->owners = layout.owners;
-  // The same as before is not a change: those who wait for one go on waiting.
+  // An equal map is no change: threads that wait for one keep waiting.
   if (map_ && map_->nodes == map->nodes && map_->owners == map->owners) return;
   map_ = std::move(map);
   for (std::size_t slot = 0; slot < map_->owners.size(); ++slot) {
     const auto owner = map_->owner_of(static_cast<std::uint16_t>(slot));
     if (owner) parts_[slot].store(static_cast<std::uint32_t>(owner->number()), std::memory_order_relaxed);
   }
-  // Nodes that are no longer part of it go when the batches that use them are done.
+  // Nodes that left the map are destroyed when the batches that use them end.
   std::erase_if(nodes_, [this](const auto& entry) { return !contains(map_->nodes, entry.second); });
   changed_.notify_all();
 }

@@ -23,10 +23,10 @@ struct Map {
   std::vector<std::shared_ptr<Node>> nodes;
   std::vector<std::uint16_t> owners;  // as in Layout
 
-  // Null: no node has this slot.
+  // The node of this slot; null: no node has it.
   std::shared_ptr<Node> owner_of(std::uint16_t slot) const {
     if (owners.empty()) return nodes.front();
-    return owners[slot] == nobody ? nullptr : nodes[owners[slot]];
+    return owners[slot] == no_owner ? nullptr : nodes[owners[slot]];
   }
 };
 
@@ -55,7 +55,7 @@ class Directory {
   // Nodes that are down now.
   std::vector<std::shared_ptr<Node>> down() const;
 
-  // Store::part_of() of a slot: the node that has it. Costs no lock.
+  // Store::part_of() of a slot: the node that has it. Needs no lock.
   std::size_t part_of(std::uint16_t slot) const { return parts_[slot].load(std::memory_order_relaxed); }
 
  private:
@@ -70,7 +70,7 @@ class Directory {
   std::mutex asking_mutex_;
   std::condition_variable asked_;
   bool asking_ = false;
-  // Of whoever asks.
+  // For the thread that asks.
   std::optional<Error> last_error_;
   std::chrono::nanoseconds last_asked_{};
 

@@ -10,7 +10,7 @@ namespace once::redis {
 
 namespace {
 
-// One that does not answer must not use up the time in which another one would.
+// A server that does not answer must not use up the time of the others.
 constexpr Duration patience = std::chrono::seconds(1);
 
 Deadline deadline_for_one(const Context& context, Deadline whole) {
@@ -21,8 +21,8 @@ std::unexpected<Error> none(Retryable retryable, std::string detail) {
   return std::unexpected(Error{.source = ErrorSource::store, .retryable = retryable, .detail = std::move(detail)});
 }
 
-// What went wrong with each of several servers. It mends itself if any of it does.
-class Troubles {
+// Collects the errors of several servers. The total is retryable if any of them is.
+class ServerErrors {
  public:
   void add(const Error& error) {
     if (!text_.empty()) text_ += "; ";
@@ -88,7 +88,7 @@ Result<Layout> layout_by(const Context& context, const StoreHost& node, Deadline
 }  // namespace
 
 Result<Layout> find_master(const Context& context, Deadline deadline) {
-  Troubles troubles;
+  ServerErrors troubles;
   for (const StoreHost& host : context.options.hosts) {
     const auto checked = check_master(context, host, deadline);
     if (checked) return Layout{.nodes = {host}, .owners = {}};
@@ -98,7 +98,7 @@ Result<Layout> find_master(const Context& context, Deadline deadline) {
 }
 
 Result<Layout> ask_sentinels(const Context& context, Deadline deadline) {
-  Troubles troubles;
+  ServerErrors troubles;
   for (const StoreHost& sentinel : context.options.hosts) {
     const auto master = master_by(context, sentinel, deadline);
     const auto checked = master ? check_master(context, *master, deadline) : std::unexpected(master.error());
@@ -109,7 +109,7 @@ Result<Layout> ask_sentinels(const Context& context, Deadline deadline) {
 }
 
 Result<Layout> ask_cluster(const Context& context, std::span<const StoreHost> nodes, Deadline deadline) {
-  Troubles troubles;
+  ServerErrors troubles;
   for (const StoreHost& node : nodes) {
     auto layout = layout_by(context, node, deadline);
     if (layout) return layout;

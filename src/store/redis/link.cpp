@@ -20,12 +20,12 @@ namespace once::redis {
 namespace {
 
 constexpr std::size_t read_size = 65'536;
-constexpr std::size_t most_kept = std::size_t{1} << 20U;  // of a buffer that one batch of large outcomes made large
+constexpr std::size_t most_kept = std::size_t{1} << 20U;  // larger buffers are freed after a batch of large outcomes
 constexpr Duration longest = std::chrono::hours(24);
 constexpr int keepalive_idle_s = 30;
-constexpr int most_elements = 65'536;  // CLUSTER SLOTS has a quarter of this at most
+constexpr int most_elements = 65'536;  // CLUSTER SLOTS has at most a quarter of this
 
-// An array's length is believed before its elements come, and memory is taken for it.
+// hiredis would allocate memory for an array's announced length before its elements arrive: refuse large ones.
 void* make_array(const redisReadTask* task, int elements) {
   const auto* const original = static_cast<const redisReplyObjectFunctions*>(task->privdata);
   return elements > most_elements ? nullptr : original->createArray(task, elements);
@@ -65,7 +65,7 @@ Result<Descriptor> connect_address(const addrinfo& address, Deadline deadline) {
   return socket;
 }
 
-// The name service has time limits of its own; ours begin after it.
+// Name resolution has its own time limits; ours begin after it.
 Result<Descriptor> connect_host(const StoreHost& host, Deadline deadline) {
   const auto failed = [&](std::string_view why) {
     return std::unexpected(Error{.source = ErrorSource::store,
@@ -143,7 +143,7 @@ Result<void> Link::shake_hands(SSL_CTX& context, const std::string& host, Deadli
   while (true) {
     const auto step = (*tls)->shake_hands(std::string_view(in_).substr(0, received), wire_);
     if (!step) {
-      std::ignore = write_some();  // the alert tells the server why; whether it arrives does not matter
+      std::ignore = write_some();  // the alert tells the server the reason; it may fail
       return distrusted(step.error());
     }
     if (auto written = write_some(); !written) return written;

@@ -21,14 +21,14 @@ namespace once::redis {
 class Deadline {
  public:
   static Deadline after(Duration time);
-  static Deadline at(std::chrono::nanoseconds when) { return Deadline(when); }  // of monotonic_now()
+  static Deadline at(std::chrono::nanoseconds when) { return Deadline(when); }  // a time of monotonic_now()
   std::chrono::nanoseconds when() const { return at_; }
-  // This one, or sooner.
+  // The earlier of this deadline and `time` from now.
   Deadline within(Duration time) const { return Deadline(std::min(at_, after(time).at_)); }
   bool passed() const { return monotonic_now() >= at_; }
-  // For poll(2): zero once it has passed.
+  // For poll(2): zero once the deadline has passed.
   int milliseconds_left() const;
-  // A part of what is left.
+  // A deadline after a part of the remaining time.
   Deadline fraction(std::size_t parts) const;
 
  private:
@@ -43,7 +43,7 @@ class Link {
 
   // Append here with append_command(), then send().
   std::string& commands() { return commands_; }
-  // For a command that can wait until the next send and whose reply is ignored.
+  // For a command that can wait for the next send and whose reply is ignored.
   std::string& later() {
     ++later_count_;
     return later_;
@@ -59,7 +59,7 @@ class Link {
   // The next reply if it has already arrived.
   Result<std::optional<Reply>> reply_if_any();
 
-  // For an idle link: the server has neither closed it nor sent anything.
+  // For an idle link: whether the server has neither closed it nor sent anything.
   bool quiet() const;
   int descriptor() const { return socket_.get(); }
   const std::string& name() const { return name_; }
@@ -88,7 +88,7 @@ class Link {
   std::string commands_;
   std::string later_;
   std::size_t later_count_ = 0;
-  std::string wire_;  // on its way, from sent_ on
+  std::string wire_;  // being sent, from sent_ on
   std::size_t sent_ = 0;
   std::string in_;
 };

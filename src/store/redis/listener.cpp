@@ -18,7 +18,7 @@ namespace {
 
 constexpr Duration first_listen_pause = std::chrono::milliseconds(50);
 constexpr Duration longest_pause = std::chrono::milliseconds(2000);
-// A connection that says nothing for this long is asked whether it lives, and given up after as long again.
+// A connection that is silent for this long is pinged, and dropped after as long again.
 constexpr Duration silence = std::chrono::seconds(10);
 
 std::string channel_of(const Context& context) {
@@ -27,10 +27,10 @@ std::string channel_of(const Context& context) {
 
 }  // namespace
 
-Listener::Listener(Context& context, Directory& directory, Told told)
+Listener::Listener(Context& context, Directory& directory, Notify notify)
     : context_(context),
       directory_(directory),
-      told_(std::move(told)),
+      notify_(std::move(notify)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { loop(); }) {
   pthread_setname_np(thread_.native_handle(), "once-redis-ends");
@@ -43,7 +43,7 @@ Listener::~Listener() {
 }
 
 Listener::Woken Listener::wait(int descriptor, Duration most) const {
-  // A negative descriptor is one that poll(2) does not look at.
+  // poll(2) ignores a negative descriptor.
   std::array<pollfd, 2> waiting = {pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                                    pollfd{.fd = descriptor, .events = POLLIN, .revents = 0}};
   ::poll(waiting.data(), waiting.size(), static_cast<int>(most.count()));
@@ -121,8 +121,8 @@ void Listener::hear(const redisReply& message) {
   if (!bytes || bytes->size() != OperationId::size) return;
   OperationId id;
   std::copy_n(bytes->begin(), OperationId::size, id.bytes.begin());
-  context_.counts.told.fetch_add(1, std::memory_order_relaxed);
-  told_(id);
+  context_.counts.notified.fetch_add(1, std::memory_order_relaxed);
+  notify_(id);
 }
 
 }  // namespace once::redis

@@ -13,9 +13,9 @@ namespace once::redis {
 
 class Listener {
  public:
-  using Told = std::function<void(const OperationId&)>;
+  using Notify = std::function<void(const OperationId&)>;
 
-  Listener(Context& context, Directory& directory, Told told);
+  Listener(Context& context, Directory& directory, Notify notify);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -26,17 +26,17 @@ class Listener {
   void loop();
   // Any server will do: messages published on one node reach all nodes.
   Result<std::unique_ptr<Link>> subscribe();
-  // Until the connection breaks, which is the error, or the end.
+  // Runs until the connection breaks, which is the error, or the listener ends.
   Result<void> listen(Link& link);
   void hear(const redisReply& message);
   Woken wait(int descriptor, Duration most) const;
 
   Context& context_;
   Directory& directory_;
-  const Told told_;
+  const Notify notify_;
   std::size_t next_node_ = 0;
-  Descriptor stop_;     // an eventfd: readable when it is time to end
-  std::thread thread_;  // last: it uses all of the above
+  Descriptor stop_;     // an eventfd: readable when the listener must end
+  std::thread thread_;  // declared last, because it uses all of the above
 };
 
 }  // namespace once::redis

@@ -12,7 +12,7 @@ namespace once::redis {
 namespace {
 
 constexpr std::uint64_t oldest_major = 6;
-constexpr std::uint64_t oldest_minor = 2;  // SET with PXAT, scripts replicated by their effects
+constexpr std::uint64_t oldest_minor = 2;  // the first with SET PXAT, and with scripts replicated by their effects
 
 std::unexpected<Error> failed(const Link& link, Retryable retryable, std::string_view why) {
   return std::unexpected(Error{.source = ErrorSource::store,
@@ -20,12 +20,12 @@ std::unexpected<Error> failed(const Link& link, Retryable retryable, std::string
                                .detail = fmt::format("Redis at {}: {}", link.name(), why)});
 }
 
-// Refusals that stay until somebody changes the configuration of one side.
+// Errors that stay until the configuration of one side is changed.
 bool is_lasting(std::string_view code) {
   return code == "WRONGPASS" || code == "NOAUTH" || code == "NOPERM" || code == "DENIED";
 }
 
-// A server that does not know a command repeats it with its arguments, the password among them.
+// A server repeats an unknown command with its arguments, which may include the password.
 std::string_view without_arguments(std::string_view text) {
   return text.substr(0, text.find(", with args"));
 }
@@ -49,7 +49,7 @@ Result<void> read_greeting(Link& link, bool login, bool select, Deadline deadlin
   return next("not ready", false);
 }
 
-// The value of a field in INFO's lines.
+// The value of a field in the output of INFO.
 std::string_view info_field(std::string_view info, std::string_view field) {
   for (const std::string_view line : split(info, '\n')) {
     if (line.starts_with(field) && line.substr(field.size()).starts_with(':')) {
@@ -75,7 +75,7 @@ Result<void> check_info(const Link& link, Mode mode, std::string_view info) {
   return {};
 }
 
-// The value in CONFIG GET's answer; empty if it would not say.
+// The value in a reply to CONFIG GET; empty if the server refused it.
 std::string_view config_value(const redisReply& reply) {
   if (!is_array(reply) || reply.elements != 2 || !is_text(*reply.element[1])) return {};
   return text_of(*reply.element[1]);
@@ -151,7 +151,7 @@ Result<Node::Lease> Node::take(ConnectionPool<Link>& links, Deadline deadline) {
     }
     auto lease = links.take(deadline.when());
     if (!lease || (*lease)->quiet()) return lease;
-    lease->drop();  // the server closed it while nobody looked
+    lease->drop();  // the server closed it while it was idle
   }
 }
 
@@ -212,7 +212,7 @@ Result<void> Node::inspect(Link& link, Deadline deadline) {
   const auto time = link.reply(deadline);
   if (!time) return std::unexpected(time.error());
   if (const auto now = time_in(**time)) clock_.learn(*now, sent_at);
-  // A server that keeps its settings to itself, as rented ones do, is taken as it is.
+  // A server that does not reveal its settings, such as a hosted one, is used as it is.
   const auto info = link.reply(deadline);
   if (!info) return std::unexpected(info.error());
   if (!is_error(**info)) {

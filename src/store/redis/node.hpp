@@ -26,7 +26,7 @@ namespace once::redis {
 class Bell {
  public:
   void ring();
-  // False: it is time to end.
+  // False: the reviver must end.
   bool wait_for_ring();
   bool pause(Duration how_long);
   void end();
@@ -54,7 +54,7 @@ struct Context {
   const Log& log;
   ServerCounts& counts;
   const Scripts scripts;
-  std::atomic<bool> durable{true};  // until a server says otherwise
+  std::atomic<bool> durable{true};  // until a server reports otherwise
   std::atomic<bool> warned_of_eviction{false};
   std::atomic<bool> warned_of_loss{false};
   Bell down;
@@ -68,11 +68,12 @@ Result<std::unique_ptr<Link>> greet(const Context& context, const StoreHost& hos
 // One command and its reply; an error reply is an error.
 Result<Reply> ask(Link& link, std::initializer_list<std::string_view> command, Deadline deadline);
 
-// While a node is down (unreachable, or timed out), calls that need it fail at once. It is up again after it has
-// answered outside of a batch.
+// While a node is down (unreachable, or timed out), calls that need it fail at once. It is up again once it has
+// answered outside a batch.
 class Node {
  public:
-  // `number` grows. A batch that needs several nodes takes their links in this order, which prevents deadlocks.
+  // `number` grows from node to node. A batch that needs several nodes takes their links in this order, which prevents
+  // deadlocks.
   Node(Context& context, StoreHost host, std::uint64_t number);
 
   using Lease = ConnectionPool<Link>::Lease;
@@ -82,7 +83,7 @@ class Node {
 
   void go_down(const Error& why);
   bool is_down() const { return down_.load(std::memory_order_relaxed); }
-  // Connects, if it is down. By one thread, outside of batches.
+  // Connects, if the node is down. Called by one thread, outside batches.
   void revive(Deadline deadline);
 
   const StoreHost& host() const { return host_; }
@@ -91,7 +92,7 @@ class Node {
 
  private:
   Result<Lease> take(ConnectionPool<Link>& links, Deadline deadline);
-  // Goes down if it cannot.
+  // If it fails, the node goes down.
   Result<std::unique_ptr<Link>> connect(Deadline deadline);
   Result<std::unique_ptr<Link>> try_to_connect(Deadline deadline);
   // Once per node: checks the version, loads the scripts, and warns about settings that can lose records.

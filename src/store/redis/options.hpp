@@ -12,7 +12,7 @@
 namespace once::redis {
 
 enum class Mode : std::uint8_t {
-  single,    // one server, or several of which one is the master
+  single,    // one server, or several, one of which is the master
   sentinel,  // the hosts are sentinels, which know the master
   cluster,   // the hosts are some of the nodes of a Redis Cluster
 };
@@ -26,7 +26,7 @@ struct TlsFiles {
   bool on = false;     // rediss://
   bool verify = true;  // insecure=1 turns it off
   std::string ca;      // PEM; empty: the system's
-  std::string cert;    // PEM, with `key`: for servers that ask for one
+  std::string cert;    // PEM, used with `key`: for servers that require one
   std::string key;
 };
 

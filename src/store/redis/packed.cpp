@@ -13,13 +13,13 @@ namespace once::redis {
 namespace {
 
 constexpr std::uint64_t version = 3;
-constexpr std::uint64_t oldest_version = 2;  // the same without labels
+constexpr std::uint64_t oldest_version = 2;  // the same format without labels
 constexpr std::uint64_t versions_end = 32;
 constexpr std::uint64_t flag_outcome = 1;
 constexpr std::uint64_t flag_labels = 2;
 constexpr std::uint64_t never = std::uint64_t{1} << 52U;
 
-// The scripts say these as numbers.
+// The scripts use these numbers.
 static_assert(static_cast<int>(State::started) == 0 && static_cast<int>(State::succeeded) == 1 &&
               static_cast<int>(State::failed) == 2 && static_cast<int>(State::unknown) == 3 &&
               static_cast<int>(State::tombstone) == 4);
@@ -47,7 +47,7 @@ void append_duration(std::string& out, Duration duration) {
   append_integer(out, std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0)), never), 8);
 }
 
-// The oldest version that can read and write this one.
+// The oldest version that can read and write this record.
 std::uint64_t version_needed(std::string_view packed) {
   const std::uint64_t written = read_number(packed, 0, 1);
   const std::uint64_t needed = read_number(packed, 2, 1) >> 4U;
@@ -58,7 +58,7 @@ bool is_version(std::uint64_t written) {
   return written >= oldest_version && written < versions_end;
 }
 
-// A value of a newer version is a body that this one cannot read.
+// An unknown value from a newer version means a body that this version cannot read.
 BodyKept kept_in(std::string_view packed) {
   const std::uint64_t kept = read_number(packed, 2, 1) & 15U;
   return kept <= static_cast<std::uint64_t>(BodyKept::in_chunks) ? static_cast<BodyKept>(kept) : BodyKept::no;

@@ -35,13 +35,13 @@ namespace once::redis {
 
 inline constexpr std::size_t head_size = 106;
 
-// Why these bytes cannot be read: a record of a newer version, or none at all. At least the first three.
+// Why these bytes (at least three) cannot be read: a record of a newer version, or no record.
 std::string why_unreadable(std::string_view packed);
 
-// Nothing if these bytes are no record.
+// nullopt if these bytes are no record.
 std::optional<Record> unpack_record(std::string_view packed);
 
-// Whether the configured number of replicas is known to have had the outcome.
+// Whether the outcome is known to be on the configured number of replicas.
 bool on_replicas(std::string_view packed);
 
 // The labels in the bytes after the head, for a record that has them. Truncated labels are empty.
@@ -52,11 +52,11 @@ struct PackedLabels {
 };
 PackedLabels labels_in(std::string_view packed);
 inline constexpr std::size_t largest_labels = 2 + 2 * 255;
-// Empty if both are.
+// Empty if both labels are.
 std::string packed_labels(std::string_view tenant, std::string_view route);
 
-// The key of the list of chunks beside this record's key, which is `prefix` and the id's hex. In the same slot of a
-// cluster, unless the prefix has a brace that opens or closes no hash tag.
+// Appends the key of the list of chunks that belongs to the record at `key`, which is `prefix` and the id's hex. Both
+// are in the same slot of a cluster, unless the prefix has a brace that is no part of a hash tag.
 void append_chunks_key(std::string& out, std::string_view prefix, std::string_view key);
 
 // The reply of a script: a letter, the clock in microseconds, and perhaps a packed record. The first claim of an
@@ -64,12 +64,12 @@ void append_chunks_key(std::string& out, std::string_view prefix, std::string_vi
 // replies with an array: the same, then the chunks.
 enum class Answer : char {
   written = 'W',     // done
-  own = 'O',         // claim: it was already this nonce's
-  ended = 'E',       // claim: it was this nonce's, and has ended
-  stands = 'S',      // nothing was written; this is the existing record
-  nothing = 'N',     // lookup, read: there is none
+  own = 'O',         // claim: the nonce already had the claim
+  ended = 'E',       // claim: the nonce had the claim, which has ended
+  stands = 'S',      // nothing was written; the reply has the existing record
+  nothing = 'N',     // lookup, read: there is no record
   lost = 'L',        // renew, finish, release, append
-  missing = 'M',     // append: Redis has fewer chunks than were appended before this one
+  missing = 'M',     // append: Redis has fewer chunks than were appended before
   late = 'T',        // claim: it arrived after its deadline
   unreadable = 'U',  // a record of another version of Once
 };
@@ -77,7 +77,7 @@ enum class Answer : char {
 struct Answered {
   Answer answer = Answer::lost;
   std::uint64_t clock_us = 0;
-  std::string_view record;  // of the reply's bytes
+  std::string_view record;  // a view of the reply
 };
 
 std::optional<Answered> read_answer(std::string_view reply);
@@ -88,11 +88,11 @@ inline Time time_of(std::uint64_t clock_us) {
 
 // Arguments of a script in addition to the op.
 struct CallTerms {
-  bool confirm = false;  // rewrite an existing outcome: WAIT only waits for writes of its own connection
+  bool confirm = false;  // rewrite an existing outcome, because WAIT only waits for writes of its own connection
   Time claims_until{};   // by the server's clock; a later claim is refused
 };
 
-// The first argument of the verb's script, and its length.
+// Appends the first argument of the verb's script; terms_size() is its length.
 void append_terms(std::string& out, const Op& op, const CallTerms& terms);
 std::size_t terms_size(Verb verb);
 

@@ -1,7 +1,7 @@
-// Redis as operators see it: SCAN on every server in turn, and the heads of the records that it names. SCAN gives what
-// is there all the time at least once; how many at a time it does not promise, so what is too much for a page stands in
-// the cursor: NODE.POSITION.SERVER, and the ids that are still to be shown. A position means nothing to another server
-// than the one that gave it, so a list does not go on where one has taken the place of another.
+// Redis' search for operators: SCAN on every server in turn, and the heads of the records it returns. SCAN returns a
+// key that exists all the time at least once, but any number at a time, so keys that do not fit on a page are kept in
+// the cursor: NODE.POSITION.SERVER, and the remaining ids. A position is only valid for the server that returned it, so
+// a scan does not continue if another server has taken its place.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -22,18 +22,18 @@ namespace once::redis {
 
 struct ScanPosition {
   std::size_t node = 0;
-  std::uint64_t position = 0;       // SCAN's own
-  std::uint64_t server = 0;         // whose; 0: not known yet
-  std::vector<std::string> left{};  // hex ids, read from Redis and not shown yet
+  std::uint64_t position = 0;       // the cursor of SCAN
+  std::uint64_t server = 0;         // the server of the position; 0: unknown
+  std::vector<std::string> left{};  // hex ids that were read from Redis and not returned yet
   bool ended = false;
 };
 
-// What one server said of some keys.
+// What one server returned for some keys.
 struct KeysRead {
   KeyPage page;
   std::vector<std::string> elsewhere{};  // keys of slots that it does not have
-  std::optional<Redirection> to{};       // where one of them is
-  std::string error{};                   // why one could not be read; not that it is none of ours
+  std::optional<Redirection> to{};       // the redirection for one of them
+  std::string error{};                   // why a key could not be read, unless it is not ours
 };
 
 namespace {
@@ -41,7 +41,7 @@ namespace {
 constexpr std::size_t steps_per_page = 128;
 constexpr std::size_t keys_per_step = 64;
 constexpr std::size_t keys_per_count = 500;
-// A cursor is a part of a URL.
+// The limit of ids in a cursor, which is part of a URL.
 constexpr std::size_t most_left = 64;
 constexpr Duration longest_find = std::chrono::seconds(10);
 constexpr int most_redirections = 5;
@@ -72,7 +72,7 @@ std::string text_of(const ScanPosition& at) {
   return text;
 }
 
-// As a pattern of Redis' that means itself.
+// Escapes a text for a Redis pattern.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -91,7 +91,7 @@ std::optional<OperationId> id_in(std::string_view key, std::string_view prefix) 
   return id;
 }
 
-// What GETRANGE and STRLEN said of one key.
+// The key's information from the replies to GETRANGE and STRLEN.
 std::optional<KeyInfo> info_in(const OperationId& id, std::string_view packed, long long size, Time now) {
   const auto record = unpack_record(packed);
   if (!record || forgotten(*record, now)) return std::nullopt;
@@ -106,7 +106,7 @@ std::optional<KeyInfo> info_in(const OperationId& id, std::string_view packed, l
   return info;
 }
 
-// For a cursor. Never 0.
+// Identifies a server in a cursor. Never 0.
 std::uint64_t server_of(const Node& node) {
   return std::uint64_t{crc32c(name_of(node.host()))} + 1;
 }
@@ -117,7 +117,7 @@ std::unexpected<Error> strange(std::string_view what) {
 
 }  // namespace
 
-// A key that was deleted or is no record is left out.
+// Leaves out keys that were deleted or are no records.
 Result<KeysRead> RedisStore::read_keys(Node& node, const std::vector<std::string>& keys, bool asking) {
   const auto deadline = Deadline::after(context_->settings.timeout);
   auto link = node.take_for_search(deadline);
@@ -165,7 +165,7 @@ Result<KeysRead> RedisStore::read_keys(Node& node, const std::vector<std::string
 }
 
 Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern, std::size_t count) {
-  // Nobody may have asked for long: a list begins with who has what now.
+  // The map may be old: refresh it at the start of a scan.
   const bool begins = at.node == 0 && at.position == 0;
   const auto deadline = Deadline::after(context_->settings.timeout);
   auto map = directory_->now();
@@ -174,7 +174,7 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
     map = directory_->now();
   }
   if (!map) return strange("Redis: no server is known");
-  if (at.node >= map->nodes.size()) return bad_cursor();  // or the servers have changed: begin the list again
+  if (at.node >= map->nodes.size()) return bad_cursor();  // or the servers have changed: the scan must start over
   const std::shared_ptr<Node> node = map->nodes[at.node];
   if (at.server != 0 && at.server != server_of(*node)) return bad_cursor();
   std::set<std::string> keys;
@@ -196,7 +196,7 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
   }
   auto read = read_keys(*node, {keys.begin(), keys.end()}, false);
   if (!read) return std::unexpected(read.error());
-  // A server that is a replica by now, or has just given a slot away, still names its keys.
+  // A server that has become a replica, or has just moved a slot away, still lists the keys.
   for (const std::string& key : read->elsewhere) {
     const auto id = id_in(key, context_->options.prefix);
     auto moved = id ? get(*id) : KeyPage();
@@ -230,7 +230,7 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
       if (!part) return part;
       take(std::move(*part));
     }
-    // A cursor that stands at the end of the last server.
+    // The cursor is at the end of the last server.
     const auto map = directory_->now();
     at->ended = map && at->node >= map->nodes.size();
   }
@@ -242,7 +242,7 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
     if (!part) return part;
     take(std::move(*part));
     if (at->left.size() <= most_left || count == 1) continue;
-    // More than goes into a cursor: the same once more, in smaller steps.
+    // More than fits into a cursor: repeat in smaller steps.
     page.keys.resize(had);
     *at = before;
     count = std::max<std::size_t>(count / 4, 1);
@@ -251,7 +251,7 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
   return page;
 }
 
-// Wherever it is now: that there is none is said only by the server that would have it.
+// Follows redirections: only the server that has the slot can say that the record does not exist.
 Result<KeyPage> RedisStore::get(const OperationId& id) {
   const auto deadline = Deadline::after(context_->settings.timeout);
   if (!directory_->now()) {
@@ -269,7 +269,7 @@ Result<KeyPage> RedisStore::get(const OperationId& id) {
     if (!read->error.empty()) return strange(read->error);
     if (!read->to) return std::move(read->page);
     asking = read->to->ask;
-    // What cannot be found out now is found out by the next batch.
+    // If the servers cannot be discovered now, the next batch tries again.
     if (!asking) std::ignore = directory_->find_again(map.get(), deadline, {.ask_first = read->to->to});
     node = directory_->node_at(read->to->to);
   }

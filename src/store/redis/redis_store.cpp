@@ -65,9 +65,9 @@ Traits RedisStore::traits() const {
   return {.durable = context_->durable ? Durable::yes : Durable::no, .shared = Shared::yes, .inline_execution = false};
 }
 
-void RedisStore::tell_ends(std::function<void(const OperationId&)> told) {
+void RedisStore::notify_of_ends(std::function<void(const OperationId&)> notify) {
   ONCE_ASSERT(!listener_);
-  listener_ = std::make_unique<Listener>(*context_, *directory_, std::move(told));
+  listener_ = std::make_unique<Listener>(*context_, *directory_, std::move(notify));
 }
 
 Result<Swept> RedisStore::sweep(std::size_t /*limit*/) {

@@ -38,11 +38,11 @@ class RedisStore final : public ServerStore, public Search {
 
   void execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) override;
   Duration time_limit() const override;
-  // The node of a cluster.
+  // The cluster node of the key.
   std::size_t part_of(const OperationId& id) const override;
   Traits traits() const override;
-  void tell_ends(std::function<void(const OperationId&)> told) override;
-  // Redis does that.
+  void notify_of_ends(std::function<void(const OperationId&)> notify) override;
+  // Does nothing: Redis removes expired records itself.
   Result<Swept> sweep(std::size_t limit) override;
   Search* search() override { return this; }
 
@@ -55,9 +55,9 @@ class RedisStore final : public ServerStore, public Search {
  private:
   RedisStore();
   Result<void> reach_servers();
-  // One step of Redis' own SCAN, and what stands under the keys that it gave. Moves the position on.
+  // One step of SCAN, and the records at the keys that it returned. Advances the position.
   Result<KeyPage> scan_step(ScanPosition& at, std::string_view pattern, std::size_t count);
-  // `asking`: also of a slot that is only on its way to this server.
+  // `asking`: also reads slots that are being moved to this server.
   Result<KeysRead> read_keys(Node& node, const std::vector<std::string>& keys, bool asking);
 
   std::unique_ptr<Context> context_;

@@ -16,7 +16,7 @@ namespace once::redis {
 struct FreeReply {
   void operator()(redisReply* reply) const { freeReplyObject(reply); }
 };
-// Never null where a function returns it.
+// Functions that return one never return null.
 using Reply = std::unique_ptr<redisReply, FreeReply>;
 
 inline std::string_view text_of(const redisReply& reply) {
@@ -32,10 +32,10 @@ inline bool is_array(const redisReply& reply) {
   return reply.type == REDIS_REPLY_ARRAY;
 }
 
-// What TIME answers.
+// Parses the reply to TIME.
 std::optional<Time> time_in(const redisReply& reply);
 
-// *COUNT, to be followed by that many append_argument().
+// Appends *COUNT; that many append_argument() calls must follow.
 void append_command_head(std::string& out, std::size_t arguments);
 void append_argument(std::string& out, std::string_view argument);
 void append_command(std::string& out, std::initializer_list<std::string_view> arguments);

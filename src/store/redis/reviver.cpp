@@ -13,7 +13,7 @@ namespace once::redis {
 
 namespace {
 
-// A node that hangs must not keep another one waiting that is back.
+// A hanging node must not delay another one that is back.
 constexpr Duration revival_patience = std::chrono::seconds(1);
 constexpr Duration first_revival_pause = std::chrono::milliseconds(20);
 constexpr Duration longest_revival_pause = std::chrono::milliseconds(1000);
@@ -41,7 +41,7 @@ void Reviver::loop() {
     }
     Hint hint;
     for (const auto& node : down) hint.ask_last.push_back(node->host());
-    // What cannot be found out now is found out next time.
+    // If the servers cannot be discovered now, it is tried again next time.
     std::ignore = directory_.find_again(directory_.now().get(), Deadline::after(revival_patience), hint);
     for (const auto& node : down) node->revive(Deadline::after(revival_patience));
     if (!context_.down.pause(pauses.next())) return;

@@ -20,7 +20,7 @@ class Reviver {
 
   Context& context_;
   Directory& directory_;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because it uses all of the above
 };
 
 }  // namespace once::redis

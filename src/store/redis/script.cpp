@@ -13,24 +13,25 @@ namespace once::redis {
 
 namespace {
 
-// Each script that finds a record asks first whether it can read it, as readable() in packed.cpp does.
+// Every script that finds a record first checks whether it can read it, like readable() in packed.cpp.
 //
-// What every script begins with. Redis forgets a key only after its time: it is there as long as the record is, and
-// `now` says whether it still counts. Strings are cut at the offsets of packed.hpp plus one.
+// The beginning of every script. Redis deletes a key only after its time, so the record exists as long as it is needed,
+// and `now` decides whether it is valid. Strings are cut at the offsets of packed.hpp plus one.
 constexpr std::string_view read_clock = R"lua(
 local t = redis.call('TIME')
 local us = t[1] * 1000000 + t[2]
 local now = (us - us % 1000) / 1000
 )lua";
 constexpr std::string_view read_value = "local v = redis.call('GET', KEYS[1])";
-// A full Redis (maxmemory) refuses a script's first write if it takes memory, and none after one that does not. GETEX
-// without options reads like GET and counts as such a write, so what an owner writes is taken however full Redis is:
-// the outcome of a request at work is never refused. Claims begin with GET, and are.
+// A full Redis (maxmemory) refuses a script whose first write takes memory, but not later writes of a script that began
+// with one that does not. GETEX without options reads like GET and counts as such a write, so owners' writes are
+// accepted however full Redis is: the outcome of a request in progress is never refused. Claims begin with GET, and may
+// be refused.
 constexpr std::string_view read_value_as_owner = "local v = redis.call('GETEX', KEYS[1])";
 
-// What becomes of the list of chunks (append_chunks_key() in packed.cpp), if the record says that there is one. These
-// scripts do not declare its key, so that ordinary operations have one key. While its slot moves Redis may refuse to
-// touch it; then it expires by itself.
+// Handles the list of chunks (append_chunks_key() in packed.cpp) if the record has one. These scripts do not declare
+// its key, so that ordinary operations have one key. While its slot moves, Redis may refuse access; then the list
+// expires by itself.
 constexpr std::string_view drop_chunks = "local keep_chunks_until";
 constexpr std::string_view tend_chunks = R"lua(
 if flags % 8 >= 4 then
@@ -40,12 +41,12 @@ if flags % 8 >= 4 then
 end
 )lua";
 
-// When may the claim be made? decide() in core/decision.hpp says so; here it stands once more as one condition, and a
-// test walks both. The fence is the clock, unless that went back. Where replicas are waited for, an outcome that is
-// about to be told is written once more: another gateway's write of it may not have reached them yet, and WAIT counts
-// from the last write of its own connection; unless it is marked as one that they have. That is no claim, so a full
-// Redis must take it: GETEX. A late copy of a claim that has ended (is_ended_claim() in verbs.hpp) changes nothing, and
-// no copy does that comes when nobody waits for it any more (ServerClock).
+// Whether the claim may be made: decide() in core/decision.hpp as a single condition; a test compares both. The fence
+// is the clock, unless that went back. If replicas are waited for, an outcome that is about to be returned is written
+// again, because another gateway's write may not have reached them and WAIT only covers writes of its own connection;
+// not if it is marked as being on the replicas. That write must succeed on a full Redis, so it begins with GETEX. A
+// late copy of a claim that has ended (is_ended_claim() in verbs.hpp) changes nothing, and neither does one that
+// arrives after its deadline (ServerClock).
 constexpr std::string_view claim = R"lua(
 local on_unknown, confirm, until_ms, takeover, lease, ttl, tombstone, owner =
   struct.unpack('>BBI8I8I8I8I8c48', ARGV[1])
@@ -92,7 +93,7 @@ if attempt == 1 and fence == us then return us end
 return struct.pack('>c1I8', 'W', us) .. record
 )lua";
 
-// What renew, finish, release and append go on with: the record, if it has not expired and the nonce is its owner's.
+// The common part of renew, finish, release and append: the record must be valid and have the owner's nonce.
 constexpr std::string_view owners_only = R"lua(
 if not v then return struct.pack('>c1I8', 'L', us) end
 local version, state, old_kept, flags, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
@@ -105,8 +106,8 @@ end
 local forget = struct.unpack('>I8', v, 99)
 )lua";
 
-// Whoever waits is told the key's hex, on the channel of the key's prefix. After the write: a script that could not
-// write must not tell. One that has no right to tell has written all the same.
+// Notifies waiters with the key's hex, on the channel of the key's prefix. After the write, because a script that could
+// not write must not notify. If publishing is not permitted, the write still counts.
 constexpr std::string_view tell = R"lua(
 if waited == 1 then redis.pcall('PUBLISH', string.sub(KEYS[1], 1, -65) .. 'ended', string.sub(KEYS[1], -64)) end
 )lua";
@@ -129,7 +130,7 @@ if state == final then
 end
 if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
 )lua";
-// The chunks stay until the record expires if the outcome is unknown, or if the body of a success is kept in them.
+// The chunks stay until the record expires if the outcome is unknown, or if a success has its body in them.
 constexpr std::string_view finish_write = R"lua(
 forget = now + ttl + math.max(forget - expires, 0)
 expires = now + ttl
@@ -144,7 +145,7 @@ local head = struct.pack('>BBBBI8I8B', 3, final, kept, has, expires, lease_until
   struct.pack('>I8', forget)
 redis.call('SET', KEYS[1], head .. labels .. ARGV[2], 'PXAT', forget)
 )lua";
-// An operator's: of what was seen, and of no claim whose owner is at work.
+// An operator's write: the record must be as it was seen, and must not have a running owner.
 constexpr std::string_view resolve_terms =
     "local final, kept, has, seen, ttl, nonce = struct.unpack('>BBBBI8c16', ARGV[1])";
 constexpr std::string_view resolve = R"lua(
@@ -152,13 +153,13 @@ if state ~= seen or state ~= 3 and (state ~= 0 or now < lease_until) then return
 )lua";
 constexpr std::string_view head_end = "return struct.pack('>c1I8', 'W', us) .. head";
 
-// Of a first claim a record stays for a minute that is as none: trace_of_release() in core/decision.hpp. So it does of
-// a claim that is not here: it may be on its way.
+// A released first claim leaves a record for a minute that counts as absent: trace_of_release() in core/decision.hpp.
+// So does a claim that does not exist, because it may still arrive.
 constexpr std::string_view release_terms = R"lua(
 local nonce = ARGV[1]
-local nobody = string.sub(nonce, 9, 16) .. string.sub(nonce, 1, 8)
+local no_owner = string.sub(nonce, 9, 16) .. string.sub(nonce, 1, 8)
 if not v then
-  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 2, 0, 0, 0, 0, 0, 3, 1, us, 0, 0) .. nobody ..
+  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 2, 0, 0, 0, 0, 0, 3, 1, us, 0, 0) .. no_owner ..
     string.rep('\0', 40), 'PX', 60000)
 end
 )lua";
@@ -166,18 +167,18 @@ constexpr std::string_view release = R"lua(
 if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
 local before, attempt = struct.unpack('>BI4', v, 22)
 if attempt == 1 then
-  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8B', 3, 2, 0, 0, 0, 0, 0) .. string.sub(v, 22, 50) .. nobody ..
+  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8B', 3, 2, 0, 0, 0, 0, 0) .. string.sub(v, 22, 50) .. no_owner ..
     string.sub(v, 67, 98) .. struct.pack('>I8', 0), 'PX', 60000)
 else
   local before_at = string.sub(v, 43, 50)
   redis.call('SET', KEYS[1], struct.pack('>BB', 3, before) .. string.sub(v, 3, 20) ..
     struct.pack('>BBI4', 0, before, attempt - 1) .. string.sub(v, 27, 34) .. before_at .. before_at ..
-    nobody .. string.sub(v, 67), 'PXAT', forget)
+    no_owner .. string.sub(v, 67), 'PXAT', forget)
 end
 )lua";
 constexpr std::string_view written_end = "return struct.pack('>c1I8', 'W', us)";
 
-// An operator's: also of what has expired and is remembered, and of no claim whose owner is at work.
+// An operator's write, also for an expired record that is remembered; it must not have a running owner.
 constexpr std::string_view forget = R"lua(
 local seen, nonce = struct.unpack('>Bc16', ARGV[1])
 if not v then return struct.pack('>c1I8', 'L', us) end
@@ -194,8 +195,8 @@ if state ~= seen or string.sub(v, 51, 66) ~= nonce then return struct.pack('>c1I
 redis.call('DEL', KEYS[1])
 )lua";
 
-// A mark that cannot be made, because Redis is full or a replica, costs the waiter nothing but its polls. An outcome is
-// written once more before it is told, as by a claim.
+// If the registration of a waiter fails, because Redis is full or a replica, the waiter only polls. An outcome is
+// written again before it is returned, as by a claim.
 constexpr std::string_view lookup_terms = "local waits, confirm = struct.unpack('>BB', ARGV[1])";
 constexpr std::string_view lookup = R"lua(
 if not v then return struct.pack('>c1I8', 'N', us) end
@@ -212,9 +213,9 @@ if confirm == 1 and state == 1 and waited ~= 2 then redis.call('GETEX', KEYS[1])
 )lua";
 constexpr std::string_view lookup_end = "return struct.pack('>c1I8', 'S', us) .. v";
 
-// How many chunks are asked for at once follows from the size of those before. Where replicas are waited for, chunks
-// that are about to be told need a write of this connection, as outcomes do. Those of a success come with its outcome:
-// replicas that have that have them too.
+// The number of chunks to read at once is estimated from the size of earlier ones. If replicas are waited for, chunks
+// that are about to be returned need a write of this connection, like outcomes. Chunks of a success follow its outcome:
+// replicas that have the outcome have them too.
 constexpr std::string_view read_terms = "local waits, confirm, first, most = struct.unpack('>BBI4I8', ARGV[1])";
 constexpr std::string_view list_chunks = R"lua(
 if (state == 0 or state == 3 or state == 1 and old_kept % 16 == 2) and redis.call('LINDEX', KEYS[2], 0) == string.sub(v, 51, 66) then
@@ -237,8 +238,8 @@ if (state == 0 or state == 3 or state == 1 and old_kept % 16 == 2) and redis.cal
 end
 )lua";
 
-// Written like a claim, not like an outcome: a full Redis refuses it. The expiry is written every time, also of a chunk
-// that is there already, because WAIT needs a write. Readers at other gateways are told of a new chunk as of an end.
+// Written like a claim, not like an outcome: a full Redis refuses it. The expiry is always written, even for a repeated
+// chunk, because WAIT needs a write. Readers at other gateways are notified of a new chunk as of an end.
 constexpr std::string_view chunk_terms = "local number, nonce = struct.unpack('>I4c16', ARGV[1])";
 constexpr std::string_view append = R"lua(
 if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
@@ -256,7 +257,7 @@ redis.call('PEXPIREAT', KEYS[2], math.max(forget, lease_until))
 if flags % 8 < 4 then redis.call('SETRANGE', KEYS[1], 3, string.char(flags + 4)) end
 )lua";
 
-// After WAIT has said that the replicas have it, for on_replicas(). What cannot be marked is waited for again.
+// Sent after WAIT has confirmed the replicas, for on_replicas(). If the mark fails, a later read waits again.
 constexpr std::string_view mark = R"lua(
 local v = redis.call('GETRANGE', KEYS[1], 0, 65)
 if #v == 66 and string.byte(v, 2) == 1 and string.byte(v, 21) == 0 and string.sub(v, 51, 66) == ARGV[1] then

@@ -1,5 +1,5 @@
 // The Lua scripts, one per verb. Each is one atomic step by Redis' clock. Only its first write can be refused, and that
-// one is what the op is about, so a script cannot be half done.
+// write is the op itself, so a script is never half done.
 #pragma once
 
 #include <array>
@@ -15,21 +15,22 @@ namespace once::redis {
 inline constexpr std::size_t verb_count = 9;
 inline constexpr std::size_t script_count = verb_count + 1;
 
-// KEYS[1] is the operation's key; KEYS[2] of append and read is the list of its chunks. ARGV[1] are the terms
-// (packed.hpp); ARGV[2] of finish is the outcome, of append the chunk, of claim the labels.
+// KEYS[1] is the operation's key; KEYS[2] of append and read is the list of its chunks. ARGV[1] has the terms
+// (packed.hpp); ARGV[2] is the outcome for finish, the chunk for append, the labels for claim.
 std::string script_of(Verb verb);
 
-// The prepared commands with the SHA-1 names of the scripts; only key and arguments are missing.
+// Prepared commands with the SHA-1 names of the scripts; only key and arguments are added.
 class Scripts {
  public:
   Scripts();
 
-  // EVALSHA for one op, with its key: `prefix` and the id's hex.
+  // Appends EVALSHA for one op at `key`, which is `prefix` and the id's hex.
   void append_call(std::string& out, const Op& op, std::string_view prefix, std::string_view key,
                    const CallTerms& terms) const;
-  // Marks in a record that the configured number of replicas has its outcome. The reply is ignored.
+  // Appends a command that marks the record's outcome as being on the configured number of replicas. The reply is
+  // ignored.
   void append_mark(std::string& out, std::string_view key, const Nonce& nonce) const;
-  // SCRIPT LOAD for every script: script_count replies.
+  // Appends SCRIPT LOAD for every script: script_count replies.
   void append_load(std::string& out) const;
 
  private:

@@ -18,7 +18,7 @@ namespace once::redis {
 
 namespace {
 
-constexpr std::size_t chunk = 16'384;  // of one TLS record
+constexpr std::size_t chunk = 16'384;  // the size of one TLS record
 
 std::string last_openssl_error() {
   const unsigned long code = ERR_get_error();
@@ -84,10 +84,10 @@ Result<std::unique_ptr<Tls>> Tls::make(SSL_CTX& context, const std::string& host
     BIO_free(out);
     return tls->failed("no memory");
   }
-  BIO_set_mem_eof_return(in, -1);  // an empty buffer means "later", not the end
+  BIO_set_mem_eof_return(in, -1);  // an empty buffer means "not yet", not the end
   SSL_set_bio(ssl, in, out);       // which now owns both
   SSL_set_connect_state(ssl);
-  // A name is checked against the certificate's names, an address against its addresses.
+  // A host name is checked against the certificate's names, an address against its addresses.
   const bool named = !is_address(host);
   const bool set = named ? SSL_set1_host(ssl, host.c_str()) == 1 && SSL_set_tlsext_host_name(ssl, host.c_str()) == 1
                          : X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str()) == 1;

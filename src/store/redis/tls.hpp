@@ -19,7 +19,7 @@ struct FreeContext {
 // Shared by all connections of a store.
 using TlsContext = std::unique_ptr<SSL_CTX, FreeContext>;
 
-// Errors are about the files and permanent.
+// Errors concern the files and are permanent.
 Result<TlsContext> make_tls_context(const TlsFiles& files);
 
 class Tls {

@@ -22,7 +22,7 @@
 
 namespace once::store {
 
-// A connection has descriptor(), its socket.
+// A connection has a method descriptor(), which returns its socket.
 template <class Connection>
 class ConnectionPool {
  public:
@@ -33,7 +33,7 @@ class ConnectionPool {
       : limit_(limit), counts_(counts), connect_(std::move(connect)) {}
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
-  // A pool may end before its store, for example that of a server that left a cluster.
+  // A pool may be destroyed before its store, for example when a server leaves a cluster.
   ~ConnectionPool() { counts_.connections.fetch_sub(idle_.size(), std::memory_order_relaxed); }
 
   // Returned to the pool on destruction, unless it was dropped.
@@ -52,7 +52,7 @@ class ConnectionPool {
     Connection& operator*() const { return *connection_; }
     Connection* operator->() const { return connection_.get(); }
 
-    // It is broken, or its next reply may belong to an earlier request.
+    // Drops the connection: it is broken, or its next reply may belong to an earlier request.
     void drop() {
       discard_unsent(connection_->descriptor());
       connection_.reset();
@@ -68,7 +68,7 @@ class ConnectionPool {
   Result<Lease> take(std::chrono::nanoseconds until) {
     std::unique_lock lock(mutex_);
     const auto is_free = [this] { return !idle_.empty() || open_ < limit_; };
-    // In steps, because the library adds what it is given to a clock, which may overflow.
+    // Waits in steps, because the library adds the timeout to a clock, which could overflow.
     while (!is_free()) {
       const std::chrono::nanoseconds now = monotonic_now();
       if (now >= until) return std::unexpected(all_in_use());

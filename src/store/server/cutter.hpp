@@ -19,7 +19,7 @@ class Cutter {
   Cutter(const Cutter&) = delete;
   Cutter& operator=(const Cutter&) = delete;
 
-  // A call, from construction to destruction. The socket must outlive it.
+  // A call in progress, from construction to destruction. The socket must outlive it.
   class Call {
    public:
     Call(Cutter& cutter, int socket, std::chrono::nanoseconds until);
@@ -45,7 +45,7 @@ class Cutter {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::multimap<std::chrono::nanoseconds, Call*> calls_;  // by the end of their time
+  std::multimap<std::chrono::nanoseconds, Call*> calls_;  // by deadline
   bool stopping_ = false;
   std::thread thread_;
 };

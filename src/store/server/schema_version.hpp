@@ -26,7 +26,7 @@ inline SchemaFits fits(const SchemaVersion& found, const SchemaVersion& own) {
   return found.revision < own.revision ? SchemaFits::too_old : SchemaFits::yes;
 }
 
-// The error text for a schema that does not fit.
+// The error text for a schema that this program cannot use.
 inline std::string why_not(const SchemaVersion& found, const SchemaVersion& own, std::string_view how_to_apply) {
   if (found.oldest_program > own.revision) {
     return fmt::format(

@@ -14,12 +14,12 @@ namespace once::store {
 // Thread-safe.
 class ServerClock {
  public:
-  // The clock showed `at` when the server executed a request that was sent at `sent` (monotonic_now()).
+  // Reports that the clock showed `at` when the server executed a request sent at `sent` (monotonic_now()).
   void learn(Time at, std::chrono::nanoseconds sent) {
     const Duration rounded_up = at.time_since_epoch() + Duration(1);
     ahead_.store((rounded_up - std::chrono::floor<Duration>(sent)).count(), std::memory_order_relaxed);
   }
-  // The latest time that the clock can show at this moment (of monotonic_now()). Time(): nothing is known yet.
+  // The latest time that the clock can show at this moment (of monotonic_now()). Time(): unknown.
   Time latest_at(std::chrono::nanoseconds moment) const {
     const std::int64_t ahead = ahead_.load(std::memory_order_relaxed);
     return ahead == unknown ? Time() : Time(Duration(ahead) + std::chrono::ceil<Duration>(moment));
@@ -27,7 +27,7 @@ class ServerClock {
 
  private:
   static constexpr std::int64_t unknown = INT64_MIN;
-  std::atomic<std::int64_t> ahead_{unknown};  // of monotonic_now(), in milliseconds
+  std::atomic<std::int64_t> ahead_{unknown};  // relative to monotonic_now(), in milliseconds
 };
 
 }  // namespace once::store

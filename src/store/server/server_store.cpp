@@ -11,7 +11,7 @@ StoreReport ServerStore::report() const {
   out.counter("once_store_indeterminate_total", "Operations without an answer.", seen.indeterminate);
   out.counter("once_store_retried_total", "Operations repeated after a conflict or a redirection.", seen.retried);
   out.counter("once_store_swept_total", "Expired records removed by this gateway.", seen.swept);
-  out.counter("once_store_told_total", "Notifications from the server about ended operations.", seen.told);
+  out.counter("once_store_told_total", "Notifications from the server about ended operations.", seen.notified);
   return out;
 }
 

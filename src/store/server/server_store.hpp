@@ -14,12 +14,12 @@ namespace once::store {
 
 struct ServerStats {
   std::uint64_t connections = 0;  // open now
-  std::uint64_t connects = 0;     // ever made
+  std::uint64_t connects = 0;     // since the start
   std::uint64_t connect_failures = 0;
-  std::uint64_t indeterminate = 0;  // operations whose answer never came
+  std::uint64_t indeterminate = 0;  // operations without an answer
   std::uint64_t retried = 0;        // retried safely after deadlocks, lock or certification failures, redirections
   std::uint64_t swept = 0;          // expired records removed by this gateway
-  std::uint64_t told = 0;           // notifications from the server about ended operations
+  std::uint64_t notified = 0;       // notifications from the server about ended operations
 };
 
 // The same as atomic counters, for any thread.
@@ -30,7 +30,7 @@ struct ServerCounts {
   std::atomic<std::uint64_t> indeterminate{0};
   std::atomic<std::uint64_t> retried{0};
   std::atomic<std::uint64_t> swept{0};
-  std::atomic<std::uint64_t> told{0};
+  std::atomic<std::uint64_t> notified{0};
 
   ServerStats read() const {
     const auto value = [](const std::atomic<std::uint64_t>& count) { return count.load(std::memory_order_relaxed); };
@@ -40,7 +40,7 @@ struct ServerCounts {
             .indeterminate = value(indeterminate),
             .retried = value(retried),
             .swept = value(swept),
-            .told = value(told)};
+            .notified = value(notified)};
   }
 };
 
@@ -48,7 +48,7 @@ enum class More : std::uint8_t { no, yes };
 
 struct Swept {
   std::uint64_t removed = 0;
-  More more = More::no;  // there may be more that has expired
+  More more = More::no;  // more expired records may be left
 };
 
 class ServerStore : public Store {

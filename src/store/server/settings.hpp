@@ -1,4 +1,4 @@
-// Settings of the stores that are servers: Redis, PostgreSQL and MySQL.
+// Settings of the stores with a server: Redis, PostgreSQL and MySQL.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace once::store {
 
 struct ServerSettings {
-  std::size_t connections = 4;  // as many lanes, each with a connection of its own
+  std::size_t connections = 4;  // also the number of lanes
   Duration connect_timeout = std::chrono::seconds(3);
   // For one batch, including connecting and retries. After a timeout it is unknown whether the batch was written; the
   // nonces make a retry safe.
   Duration timeout = std::chrono::seconds(5);
-  // PostgreSQL and MySQL: how often expired records are looked for, and how many go in one transaction.
+  // PostgreSQL and MySQL: how often expired records are removed, and how many per transaction.
   Duration sweep_every = std::chrono::minutes(1);
   std::size_t sweep_batch = 1000;
   // Redis: how many replicas must have a write before it is reported as done, and how long to wait for them.

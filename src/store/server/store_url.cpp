@@ -121,7 +121,7 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
   if (!parts) return wrong("the store's URL must begin with its kind and ://");
   StoreUrl url;
   url.scheme = parts->scheme;
-  // Drivers do not agree on where such a name ends, and would show a part of the password as the host.
+  // Drivers disagree on where such a name ends, and could show a part of the password as the host.
   if (parts->user_info.contains('@') || parts->database.contains('@')) {
     return wrong("in the user and the password of the store's URL @ must be written %40, and / as %2F");
   }

@@ -14,7 +14,7 @@
 namespace once::store {
 
 struct StoreHost {
-  std::string name;        // an IPv6 address without its brackets; empty: the driver's default
+  std::string name;        // an IPv6 address without brackets; empty: the driver's default
   std::uint16_t port = 0;  // 0: the driver's default
 
   bool operator==(const StoreHost&) const = default;
@@ -28,20 +28,20 @@ struct StoreUrl {
   std::string database;          // without the slash
   std::vector<std::pair<std::string, std::string>> options;
 
-  // Null if it is not there.
+  // The option's value, or null.
   const std::string* option(std::string_view name) const;
 };
 
 // Whether the host is this machine: a loopback address, "localhost" or a Unix socket.
 bool is_local(std::string_view host);
 
-// The error never contains the URL, which may have a password.
+// The error never contains the URL, because it may include a password.
 Result<StoreUrl> parse_store_url(std::string_view text);
 
 // Whether a file that an option of the URL names can be read; an empty path is no file.
 Result<void> check_url_file(std::string_view option, const std::string& path);
 
-// For logs and errors: the password, and options that may hold one, as ***.
+// For logs and errors: passwords, and options that may contain one, are replaced by ***.
 std::string without_password(std::string_view text);
 
 }  // namespace once::store

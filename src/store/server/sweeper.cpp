@@ -6,7 +6,7 @@ namespace once::store {
 
 namespace {
 
-// Between two batches, so that a long backlog leaves the server to those who wait for it.
+// A pause between batches, so that a long backlog does not slow the server down for requests.
 constexpr Duration between_batches = std::chrono::milliseconds(50);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Removes expired records of a server store from time to time, in small batches, on a thread of its own.
+// Removes expired records of a server store periodically, in small batches, on its own thread.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class Sweeper {
  private:
   void loop();
   void sweep_all();
-  // False: it is time to end.
+  // False: stop.
   bool pause(Duration how_long);
 
   ServerStore& store_;
@@ -30,7 +30,7 @@ class Sweeper {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because it uses all of the above
 };
 
 }  // namespace once::store

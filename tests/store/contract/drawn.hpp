@@ -17,7 +17,7 @@
 
 namespace once::contract {
 
-class ToldClock final : public Clock {
+class CallerClock final : public Clock {
  public:
   Time now() const override { return now_; }
   void set(Time now) { now_ = now; }
@@ -98,7 +98,7 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
   constexpr unsigned seed = 20'261'115;
   constexpr int steps = 400;
   Drawing draw(seed);
-  ToldClock clock;
+  CallerClock clock;
   MemoryStore model(clock, {.shared = store().traits().shared});
   std::array<DrawnOperation, 4> operations;
   for (DrawnOperation& operation : operations) operation.id = new_id();

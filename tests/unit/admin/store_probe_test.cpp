@@ -30,7 +30,7 @@ TEST_F(StoreProbes, many_who_ask_cost_one_question) {
   EXPECT_TRUE(probe_.undecided(0s));
   store_.permit(1);
   wait_for_answer(0s);
-  EXPECT_EQ(probe_.said(0s), StoreProbe::Said::up);
+  EXPECT_EQ(probe_.state(0s), StoreProbe::State::up);
   for (int count = 0; count < 100; ++count) probe_.ask(999ms, 1s);
   EXPECT_FALSE(probe_.undecided(999ms));
   EXPECT_EQ(store_.batches().size(), 1U);
@@ -47,7 +47,7 @@ TEST_F(StoreProbes, a_failure_is_kept_for_the_log) {
   store_.permit(1);
   probe_.ask(0s, 1s);
   wait_for_answer(0s);
-  EXPECT_EQ(probe_.said(0s), StoreProbe::Said::down);
+  EXPECT_EQ(probe_.state(0s), StoreProbe::State::down);
   EXPECT_EQ(probe_.error(), "host db7 refused user once");
 }
 
@@ -55,7 +55,7 @@ TEST_F(StoreProbes, silence_is_waited_for_only_so_long) {
   probe_.ask(0s, 1s);
   EXPECT_TRUE(probe_.undecided(3s));
   EXPECT_FALSE(probe_.undecided(3s + 1ns));
-  EXPECT_EQ(probe_.said(3s + 1ns), StoreProbe::Said::down);
+  EXPECT_EQ(probe_.state(3s + 1ns), StoreProbe::State::down);
   EXPECT_EQ(probe_.error(), "no answer");
   probe_.ask(10s, 1s);
   EXPECT_FALSE(probe_.undecided(10s)) << "it is still the first question";

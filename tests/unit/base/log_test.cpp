@@ -177,10 +177,10 @@ TEST_F(LogTest, last_lines_left_out_are_told) {
   {
     const Log log(clock_, output(), LogLevel::info, LogFormat::text);
     for (int i = 0; i < 15; ++i) log.warn("now and then");
-    log.tell_left_out();
+    log.report_left_out();
     clock_.advance(1s);
-    log.tell_left_out();
-    log.tell_left_out();
+    log.report_left_out();
+    log.report_left_out();
     for (int i = 0; i < 13; ++i) log.warn("until the end");
   }
   const std::string all = written();
@@ -227,7 +227,7 @@ TEST_F(LogTest, a_line_of_which_a_part_fits_keeps_a_line_of_its_own) {
   ASSERT_EQ(::fcntl(ends_[0], F_SETFL, O_NONBLOCK), 0);
   const ssize_t got = ::read(ends_[0], taken.data(), taken.size());
   ASSERT_GT(got, 4096);
-  log.tell_left_out();
+  log.report_left_out();
   const std::string rest = written();
   EXPECT_TRUE(rest.starts_with("\n")) << rest;
   EXPECT_TRUE(rest.contains("warn  log lines left out count=1\n")) << rest;

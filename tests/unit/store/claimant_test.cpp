@@ -294,20 +294,21 @@ class Committed : public ClaimantTest {
 };
 
 TEST_P(Committed, outcome_is_found_by_its_owner) {
-  EXPECT_TRUE(wait_for(claimant_.find_committed(op_)));
+  EXPECT_EQ(wait_for(claimant_.find_committed(op_)), store::Committed::yes);
   EXPECT_EQ(*op_.record->outcome, "committed");
 }
 
 TEST_P(Committed, outcome_is_nobody_elses) {
   op_.nonce.bytes.fill(7);
-  EXPECT_FALSE(wait_for(claimant_.find_committed(op_)));
+  EXPECT_EQ(wait_for(claimant_.find_committed(op_)), store::Committed::no);
 }
 
 TEST_P(Committed, outcome_that_cannot_be_seen_or_confirmed_is_not_told) {
   store_.fail_next(Verb::lookup, Fault::before);
-  EXPECT_FALSE(wait_for(claimant_.find_committed(op_)));
+  EXPECT_EQ(wait_for(claimant_.find_committed(op_)), store::Committed::no);
   store_.fail_next(Verb::finish, Fault::before);
-  EXPECT_EQ(wait_for(claimant_.find_committed(op_)), GetParam() == Shared::no);
+  EXPECT_EQ(wait_for(claimant_.find_committed(op_)),
+            GetParam() == Shared::no ? store::Committed::yes : store::Committed::no);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ClaimantTest, testing::Values(Shared::no, Shared::yes));

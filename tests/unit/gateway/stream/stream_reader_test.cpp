@@ -118,7 +118,7 @@ struct StreamReaderTest : testing::Test {
   Waiters waiters;
   Usage usage;
   LiveStreams streams{usage};
-  ToldOutcomes told{usage};
+  SharedOutcomes told{usage};
   Metrics metrics;
   NoRoomMaker room;
   ReaderMemory reader_memory{usage};

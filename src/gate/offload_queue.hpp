@@ -1,4 +1,4 @@
-// What blocks for longer than a store call, on a thread of its own that is made when it is first needed.
+// Runs jobs that block for longer than a store call, on a thread that is started on first use.
 #pragma once
 
 #include <condition_variable>
@@ -13,19 +13,19 @@
 
 namespace once::gate {
 
-class Errands {
+class OffloadQueue {
  public:
-  // Asked now and then whether it should end.
-  using Errand = std::move_only_function<void(const std::stop_token& stop)>;
+  // A job; it should check `stop` regularly.
+  using Job = std::move_only_function<void(const std::stop_token& stop)>;
 
-  // One after the other.
-  void run(Errand errand) {
+  // Jobs run one after the other.
+  void run(Job job) {
     const std::scoped_lock lock(mutex_);
-    waiting_.push_back(std::move(errand));
+    waiting_.push_back(std::move(job));
     changed_.notify_one();
     if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   }
-  // Waits for the one that is running; the others are dropped.
+  // Waits for the running job; drops the others.
   void stop() {
     if (!thread_.joinable()) return;
     thread_.request_stop();
@@ -38,17 +38,17 @@ class Errands {
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
       if (stop.stop_requested()) return;
-      Errand errand = std::move(waiting_.front());
+      Job job = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      errand(stop);
+      job(stop);
       lock.lock();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Errand> waiting_;
+  std::deque<Job> waiting_;
   std::jthread thread_;
 };
 

@@ -1,5 +1,5 @@
 // Recorded responses that several clients read at the same time.
-#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/shared_outcomes.hpp"
 
 #include <limits>
 #include <thread>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace once::gateway {
-namespace told_outcomes_test {
+namespace shared_outcomes_test {
 
 constexpr std::size_t size = 100'000;
 constexpr std::size_t any = std::numeric_limits<std::size_t>::max();
@@ -19,14 +19,14 @@ OutcomeBytes outcome(char of, std::size_t length = size) {
 
 struct World {
   Usage usage;
-  ToldOutcomes told{usage};
+  SharedOutcomes told{usage};
   OperationId id{.bytes = {1}};
   Nonce nonce{.bytes = {2}};
 
   std::size_t held_for(HeldFor what) const { return usage.bytes_held_for[static_cast<std::size_t>(what)]; }
 };
 
-TEST(ToldOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_reader_has_them) {
+TEST(SharedOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_reader_has_them) {
   World world;
   OutcomeBytes first = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::response, any);
   OutcomeBytes second = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, size);
@@ -41,7 +41,7 @@ TEST(ToldOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_read
   EXPECT_EQ(world.held_for(HeldFor::response), 0U);
 }
 
-TEST(ToldOutcomesTest, another_operation_attempt_or_text_is_never_told) {
+TEST(SharedOutcomesTest, another_operation_attempt_or_text_is_never_told) {
   World world;
   const OutcomeBytes mine = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, any);
   const OutcomeBytes resolved = world.told.share(world.id, world.nonce, outcome('y'), HeldFor::replay, any);
@@ -54,7 +54,7 @@ TEST(ToldOutcomesTest, another_operation_attempt_or_text_is_never_told) {
   EXPECT_EQ(world.usage.body_bytes, 4 * size);
 }
 
-TEST(ToldOutcomesTest, one_too_many_is_refused_and_one_that_is_told_already_is_not) {
+TEST(SharedOutcomesTest, one_too_many_is_refused_and_one_that_is_told_already_is_not) {
   World world;
   const OutcomeBytes mine = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, size);
   ASSERT_TRUE(mine);
@@ -63,15 +63,15 @@ TEST(ToldOutcomesTest, one_too_many_is_refused_and_one_that_is_told_already_is_n
   EXPECT_EQ(world.usage.body_bytes, size);
 }
 
-TEST(ToldOutcomesTest, small_ones_are_not_counted) {
+TEST(SharedOutcomesTest, small_ones_are_not_counted) {
   World world;
-  const OutcomeBytes given = outcome('x', ToldOutcomes::largest_uncounted);
+  const OutcomeBytes given = outcome('x', SharedOutcomes::largest_uncounted);
   EXPECT_EQ(world.told.share(world.id, world.nonce, given, HeldFor::replay, 0).get(), given.get());
   EXPECT_EQ(world.usage.body_bytes, 0U);
 }
 
 // The store may keep the outcome for a day; that is not counted as a client that reads for a day.
-TEST(ToldOutcomesTest, whoever_keeps_the_outcome_itself_is_not_counted) {
+TEST(SharedOutcomesTest, whoever_keeps_the_outcome_itself_is_not_counted) {
   World world;
   const OutcomeBytes kept_by_store = outcome('x');
   OutcomeBytes told = world.told.share(world.id, world.nonce, kept_by_store, HeldFor::response, any);
@@ -80,7 +80,7 @@ TEST(ToldOutcomesTest, whoever_keeps_the_outcome_itself_is_not_counted) {
   EXPECT_EQ(world.usage.body_bytes, 0U);
 }
 
-TEST(ToldOutcomesTest, readers_of_many_threads_come_and_go) {
+TEST(SharedOutcomesTest, readers_of_many_threads_come_and_go) {
   World world;
   const auto read = [&world] {
     for (int i = 0; i < 2000; ++i) {
@@ -94,5 +94,5 @@ TEST(ToldOutcomesTest, readers_of_many_threads_come_and_go) {
   EXPECT_EQ(world.usage.body_bytes, 0U);
 }
 
-}  // namespace told_outcomes_test
+}  // namespace shared_outcomes_test
 }  // namespace once::gateway
