@@ -14,7 +14,7 @@
  * - Every function is thread-safe at any time, except once_free(), which must be the last call on a gate.
  * - Only once_open(), once_wait(), once_free() and the first call in a forked child, which opens the gate again, block.
  * - Arguments are copied: they may be freed when the call returns. Bytes are a pointer and a length; they need no NUL
- * at their end, and a length of 0 may have any pointer.
+ *   at their end, and a length of 0 may have any pointer.
  * - Structs with a `size` are sized: set it to sizeof of the struct, and everything you do not use to zero. Later
  *   versions only add members at the end.
  * - The library never throws, aborts or raises a signal in your code. A broken invariant inside Once ends the gate: its
