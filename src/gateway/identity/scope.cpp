@@ -31,13 +31,19 @@ FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   return found;
 }
 
-// Credentials that a client makes anew for every try: a payment, or a signature over time and nonce. Its retry would be
-// another caller, and would execute again.
-bool is_for_one_try(std::string_view credentials) {
-  constexpr std::array<std::string_view, 9> schemes = {
-      "Payment", "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "Signature", "Hawk", "Digest", "Negotiate",
-      "NTLM",    "PrivateToken"};
-  const std::string_view scheme = credentials.substr(0, credentials.find_first_of(" \t"));
+std::string_view scheme_of(std::string_view credentials) {
+  return credentials.substr(0, credentials.find_first_of(" \t"));
+}
+
+// A payment is made for one try and is not about who pays: a client without other credentials is anonymous.
+bool is_payment(std::string_view credentials) { return iequals(scheme_of(credentials), "Payment"); }
+
+// Signatures over time and nonce belong to someone, but change with every try: as a caller, a retry would be another
+// one and would execute again.
+bool is_signature(std::string_view credentials) {
+  constexpr std::array<std::string_view, 8> schemes = {
+      "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "Signature", "Hawk", "Digest", "Negotiate", "NTLM", "PrivateToken"};
+  const std::string_view scheme = scheme_of(credentials);
   if (std::ranges::any_of(schemes, [scheme](std::string_view each) { return iequals(scheme, each); })) return true;
   // OAuth 1. Some send a token that stays the same under this name.
   return iequals(scheme, "OAuth") && credentials.contains("oauth_signature=");
@@ -49,7 +55,7 @@ FoundSource find_source(const CallerSource& source, const http::RequestHead& hea
   if (source.kind != Kind::cookie) {
     found = find_header(source.name, head);
     const bool credentials = found.count == 1 && same_name(source.name, "Authorization");
-    return credentials && is_for_one_try(found.value) ? FoundSource() : found;
+    return credentials && is_payment(found.value) ? FoundSource() : found;
   }
   for (const http::Field& field : head.fields) {
     if (same_name(field.name, "Cookie")) find_cookie(field.value, source.name, found);
@@ -199,6 +205,7 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
       case Kind::cookie: {
         const FoundSource found = find_source(source, head, facts.trust);
         if (found.count > 1) ambiguous_ = &source;
+        if (same_name(source.name, "Authorization") && is_signature(found.value)) signed_by_ = scheme_of(found.value);
         add_source(source, found.count > 0 ? std::optional(found.value) : std::nullopt);
         break;
       }
@@ -260,6 +267,11 @@ std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& sc
   }
   if (!scope.repeated().empty()) {
     return problem(ProblemKind::bad_request, fmt::format("The header {} appears more than once.", scope.repeated()));
+  }
+  if (!scope.signed_by().empty()) {
+    return problem(ProblemKind::caller_required,
+                   fmt::format("Authorization: {} is different in every retry, so it cannot name the caller of a key.",
+                               scope.signed_by()));
   }
   if (const auto fault = scope.token_fault()) {
     Problem refused = problem(ProblemKind::token_invalid, fmt::format("The token is not valid: {}.", describe(*fault)));

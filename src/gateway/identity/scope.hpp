@@ -60,6 +60,8 @@ class ScopeParts {
   std::string_view repeated() const { return repeated_; }
   // A source that says nothing, or an empty text. Null if there is none.
   const CallerSource* missing() const { return missing_; }
+  // The scheme of an Authorization header that is a signature: a retry has another one. Empty if there is none.
+  std::string_view signed_by() const { return signed_by_; }
   // The program around a gate has said who asks.
   bool verified() const { return verified_; }
   // There is a token, and it is not good.
@@ -85,6 +87,7 @@ class ScopeParts {
   bool verified_ = false;
   const CallerSource* ambiguous_ = nullptr;
   std::string_view repeated_;
+  std::string_view signed_by_;
   const CallerSource* missing_ = nullptr;
   bool token_read_ = false;
   std::shared_ptr<const VerifiedToken> token_;
