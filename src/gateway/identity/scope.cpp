@@ -36,7 +36,25 @@ std::string_view scheme_of(std::string_view credentials) {
 }
 
 // A payment is made for one try and is not about who pays: a client without other credentials is anonymous.
-bool is_payment(std::string_view credentials) { return iequals(scheme_of(credentials), "Payment"); }
+bool is_payment(std::string_view credentials) {
+  return iequals(scheme_of(credentials), "Payment");
+}
+
+// Nothing, blanks, or these in quotes.
+bool is_empty_value(std::string_view value) {
+  value = trim(value);
+  if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"'))
+    value = trim(value.substr(1, value.size() - 2));
+  return value.empty();
+}
+
+// A scheme alone, as clients send it whose token is not set.
+bool lacks_credentials(std::string_view value) {
+  constexpr std::array<std::string_view, 2> schemes = {"Bearer", "Basic"};
+  const std::string_view scheme = scheme_of(value);
+  if (std::ranges::none_of(schemes, [scheme](std::string_view each) { return iequals(scheme, each); })) return false;
+  return is_empty_value(value.substr(scheme.size()));
+}
 
 // Signatures over time and nonce belong to someone, but change with every try: as a caller, a retry would be another
 // one and would execute again.
@@ -136,14 +154,15 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
   return trim(rest);
 }
 
-void ScopeParts::add_source(const CallerSource& source, std::optional<std::string_view> value) {
-  const std::string_view text = value.value_or("");
-  if (missing_ == nullptr && (text.empty() || text == "\"\"")) missing_ = &source;
+// A value that is there and says nothing is the same as none: a proxy may drop such a field between two tries.
+void ScopeParts::add_source(const CallerSource& source, std::string_view value) {
+  const bool empty = is_empty_value(value) || (same_name(source.name, "Authorization") && lacks_credentials(value));
+  if (missing_ == nullptr && empty) missing_ = &source;
   // Where it was read from: "7" in one header is not "7" in another, nor in a cookie or a claim.
   add(mark_of(source.kind));
   add(source.name);
-  add(value ? "given" : "absent");  // an empty value is not the same as none
-  add(text);
+  add(empty ? "absent" : "given");
+  add(empty ? std::string_view() : value);
 }
 
 void ScopeParts::read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
@@ -166,13 +185,13 @@ void ScopeParts::read_token(const CallerSource& source, const http::RequestHead&
 // With its issuer: two of them may call two people by one name.
 void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
   if (!token_read_) read_token(source, head, facts);
-  std::optional<std::string_view> claim;
+  std::string_view claim;
   if (token_) {
     const auto index = facts.tokens->index_of(source.name);
     ONCE_ASSERT(index.has_value());
     if (token_->claims[*index]) claim = *token_->claims[*index];
   }
-  add(claim ? std::string_view(token_->issuer) : std::string_view());
+  add(claim.empty() ? std::string_view() : std::string_view(token_->issuer));
   add_source(source, claim);
 }
 
@@ -206,17 +225,17 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
         const FoundSource found = find_source(source, head, facts.trust);
         if (found.count > 1) ambiguous_ = &source;
         if (same_name(source.name, "Authorization") && is_signature(found.value)) signed_by_ = scheme_of(found.value);
-        add_source(source, found.count > 0 ? std::optional(found.value) : std::nullopt);
+        add_source(source, found.value);
         break;
       }
       case Kind::jwt: add_claim(source, head, facts); break;
       case Kind::mtls_subject:
         add(facts.tls_issuer);  // two authorities may call two clients by one name
-        add_source(source, facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
+        add_source(source, facts.tls_subject);
         break;
       case Kind::client_ip:
         client_ip_ = client_ip(head, facts);
-        add_source(source, client_ip_.empty() ? std::nullopt : std::optional<std::string_view>(client_ip_));
+        add_source(source, client_ip_);
         break;
     }
   }

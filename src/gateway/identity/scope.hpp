@@ -71,7 +71,7 @@ class ScopeParts {
   void add(std::string_view part) { parts_[count_++] = part; }
   void add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts);
   void add_verified(const Policy& policy, std::string_view caller);
-  void add_source(const CallerSource& source, std::optional<std::string_view> value);
+  void add_source(const CallerSource& source, std::string_view value);
   void add_header(std::string_view name, const http::RequestHead& head);
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);

@@ -160,8 +160,8 @@ TEST_F(CallerTest, a_signature_names_no_caller_and_is_not_anonymous) {
   const CallerSource key = {.kind = Kind::header, .name = "X-Api-Key"};
   for (const std::string credentials :
        {"AWS4-HMAC-SHA256 Credential=a, Signature=b", "aws4-hmac-sha256 x", "Signature keyId=\"a\",signature=\"b\"",
-        "OAuth oauth_consumer_key=\"a\", oauth_signature=\"b\"", "Digest username=\"a\", nc=00000001", "Negotiate YII=",
-        "NTLM TlRM"}) {
+        "OAuth oauth_consumer_key=\"a\", oauth_signature=\"b\"", "Digest username=\"a\", nc=00000001",
+        "Negotiate YII=", "NTLM TlRM"}) {
     const std::string line = "Authorization: " + credentials + "\r\n";
     for (const CallerMissing missing : {CallerMissing::anonymous, CallerMissing::reject}) {
       const auto problem = refused(with({authorization}, missing), line);
