@@ -181,17 +181,18 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   if (write) backend = &resource.emplace(*write);
   KeyedRequest keyed = keyed_request(request, *backend, identity, identified.fingerprint);
   keyed.quota = &quota;
-  // A write to a resource ends with the whole response, so that one is not streamed.
-  if (!write) keyed.streams = this;
+  keyed.streams = this;
+  keyed.writes_resource = write != nullptr;
   request_ = &request;
   begun_ = false;
   memory_.begin(limits.max_body_memory, address ? *address : identity.holder(tenant_));
   co_await execute(keyed, quota);
-  if (begun_) {
-    request.store_need.end();
-  } else {
-    co_await write_reply(request, write.get());
+  if (!begun_) co_await write_reply(request);
+  if (write && write->holds_resource()) {
+    // The response was too large to keep, and only its end says how the write ended.
+    co_await write->end(begun_ && writer_.reply().came_whole, writer_.reply().status);
   }
+  request.store_need.end();
   // The backend's connection may still take the body. It needs what the request holds.
   if (reader_.is_sending()) writer_.reply().source.reset();
   co_await reader_.sending_end();
@@ -208,20 +209,10 @@ Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
   if (begun_) co_await idle;  // its reader may need the store
 }
 
-Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* write) {
+Task<void> KeyedHandler::write_reply(RequestContext& request) {
   reader_.drop_body();  // a client that reads slowly holds no more than what it reads
-  const bool holds = write != nullptr && write->holds_resource();
-  if (!holds && !writer_.reply().reads_store) request.store_need.end();  // nor does it hold up a handover
-  const bool relayed = co_await writer_.write(request);
-  if (!holds) co_return;
-  // The response was too large to keep, and only its end says how the write ended.
-  Reply& reply = writer_.reply();
-  bool came_whole = relayed && reply.source != nullptr;
-  if (!relayed && reply.source) {
-    came_whole = co_await drain(*reply.source, request.route.policy->timeouts, worker_.loop());
-  }
-  reply.source.reset();
-  co_await write->end(came_whole, reply.status);
+  if (!writer_.reply().reads_store) request.store_need.end();  // nor does it hold up a handover
+  co_await writer_.write(request);
 }
 
 Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Refusal refusal) {

@@ -86,8 +86,8 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   Task<std::optional<AskedAbout>> begin_about(RequestContext& request, std::string_view field, std::string& path,
                                               const Usage::Share& share);
 
-  // After the exchange. `write`: that to a resource, if it is one.
-  Task<void> write_reply(RequestContext& request, ResourceWrite* write);
+  // After the exchange.
+  Task<void> write_reply(RequestContext& request);
 
   Task<void> execute(KeyedRequest& keyed, KeyQuota& quota);
   // Watches for the end of the client's side while the exchange goes on.

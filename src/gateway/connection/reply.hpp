@@ -48,6 +48,7 @@ struct Reply {
   bool known_key = false;           // the store had the key already
   bool reads_store = false;         // the source reads from the store
   bool streams = false;             // the source is a stream that is held in memory
+  bool came_whole = false;          // what streams, from the backend
   std::optional<ClaimEnd> settled;  // what became of the claim, if this request had one
   bool dated = false;               // the head says when it was made
   DateText expires;                 // kept from reply to reply

@@ -93,6 +93,12 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   bool known_key = false;
   while (!decided) {
     decided = true;
+    // Even where the store has lost the record that says so.
+    if (shared_ && ports_.executions.has_other(request.id, request.fingerprint)) {
+      known_key = true;
+      answers().mismatch();
+      break;
+    }
     co_await claim();
     if (op_.status == OpStatus::failed) {
       decided = co_await go_without_claim();
@@ -325,20 +331,24 @@ void Exchange::note_fault(const BackendAnswer& answer) {
                                          {"reason", name_of(*answer.fault)}});
 }
 
+// Of an answer whose fields were split: they may say what becomes of it.
+Settlement Exchange::settlement_of(const BackendAnswer& answer) const {
+  const RecordPolicy& policy = request_->policy.record;
+  return settle(weighed(answer, policy), answer.head->status, said_, policy);
+}
+
 // What happened at the backend becomes a record, and only then a reply.
 Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   const bool answered = is_answered(answer.delivery);
-  const RecordPolicy& policy = request_->policy.record;
   OutcomeBytes outcome;
-  int status = 0;
   said_ = {};
   if (answered) {
-    status = answer.head->status;
     split_response_fields(*answer.head);
     outcome = encode_answer(answer);
     told_ = counted(outcome);
   }
-  const Settlement settlement = settle(weighed(answer, policy), status, said_, policy);
+  const Settlement settlement =
+      answered ? settlement_of(answer) : settle(answer.delivery, 0, said_, request_->policy.record);
   // The outcome has all of it: no second copy is held while it is recorded and read.
   if (answer.delivery != Delivery::oversize) answer.source.reset();
   switch (settlement.kind) {
@@ -474,8 +484,15 @@ Task<void> Exchange::bypass(Nonce asked) {
   BackendRequest sent = to_backend(nullptr);
   sent.streams_by = nullptr;
   if (shared_) lease_.start_unclaimed(op_, work_);
+  const Duration sent_at = ports_.clock.running();
   BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
+  if (tells_before_end(answer)) {
+    co_await relay_bypassed(answer, sent_at, asked);
+    answer.source.reset();
+    co_await leave_work();
+    co_return;
+  }
   co_await lease_.stop();
   const Verb verb = was_sent(answer.delivery) ? Verb::finish : Verb::release;
   const bool uncertain = claimed_.stands == Stands::perhaps;
@@ -488,7 +505,7 @@ Task<void> Exchange::bypass(Nonce asked) {
       split_response_fields(*answer.head);
       OutcomeBytes outcome = encode_answer(answer);
       told_ = counted(outcome);
-      if (uncertain) end_bypassed(answer, std::move(outcome), asked);
+      if (uncertain) end_bypassed(settlement_of(answer), std::move(outcome), asked);
     } else if (uncertain) {
       claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
     }
@@ -499,9 +516,7 @@ Task<void> Exchange::bypass(Nonce asked) {
 
 // The claim was not known to be ours, but nobody else can have worked under it: what this client is told is its
 // outcome.
-void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
-  const RecordPolicy& policy = request_->policy.record;
-  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, said_, policy);
+void Exchange::end_bypassed(const Settlement& settlement, OutcomeBytes outcome, const Nonce& asked) {
   Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
   end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
                     : settlement.kind == Settlement::Kind::fail  ? State::failed

@@ -55,6 +55,7 @@ struct KeyedRequest {
   std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
   UpstreamUse* use = nullptr;
   ReplyStart* streams = nullptr;     // null: its response is held back until it is whole
+  bool writes_resource = false;      // ends with its whole response: only one that is too large is told before that
   BodySource* large_body = nullptr;  // instead of `body`, unless it is null
   BodyKeeper* keeper = nullptr;      // of the body, which may be sent for longer than the exchange takes
 };
@@ -82,6 +83,8 @@ class Exchange {
   void end();
   Task<void> read_record();
   Task<bool> reply_looked_up();
+  Task<void> reply_without_record();
+  void answer_unknown_key();
   Task<bool> stop_found();
   Task<bool> finish_stopped(OutcomeBytes outcome);
   void reply_stopped(bool stopped);
@@ -96,16 +99,23 @@ class Exchange {
   Task<void> execute();
   // A response that cannot be read is counted and logged: its client only learns that the outcome is not known.
   void note_fault(const BackendAnswer& answer);
+  Settlement settlement_of(const BackendAnswer& answer) const;
   Task<void> settle_answer(BackendAnswer& answer);
-  bool may_stream() const { return ports_.streams != nullptr && request_->streams != nullptr; }
+  // Whether a response is recorded as it streams, and read by others meanwhile.
+  bool may_stream() const {
+    return ports_.streams != nullptr && request_->streams != nullptr && !request_->writes_resource;
+  }
   // Whether the answer is told while its claim stays open: it is recorded as it streams, or when it came whole.
   bool tells_before_end(const BackendAnswer& answer) const;
   Task<void> record_stream(BackendAnswer& answer, Duration sent_at);
   struct Streamed;
-  void tell_stream(const Streamed& streamed, Duration sent_at);
+  Task<void> relay_bypassed(BackendAnswer& answer, Duration sent_at, Nonce asked);
+  void tell_stream(const Streamed& streamed, Duration sent_at, Ending ending);
   Task<void> answer_unbegun(const Streamed& streamed);
   Task<void> settle_stream(StreamEnd end, const Streamed& streamed);
   Task<void> settle_whole_stream(StreamEnd end, const Streamed& streamed);
+  Task<void> settle_unkept_stream(const Streamed& streamed);
+  bool came_whole(StreamEnd end, const Streamed& streamed) const;
   Task<void> settle_lost_stream(const Streamed& streamed);
   void end_as_recorded(const Streamed& streamed);
   void cut(const Streamed& streamed);
@@ -136,7 +146,7 @@ class Exchange {
   Task<OpStatus> release();
   Task<bool> reply_as_committed();
   Task<void> bypass(Nonce asked);
-  void end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked);
+  void end_bypassed(const Settlement& settlement, OutcomeBytes outcome, const Nonce& asked);
   void reply_bypassed(BackendAnswer& answer);
   Task<void> leave_work();
 

@@ -16,8 +16,7 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
       log_refusal();
       answers().store_fault(op_.fault);
     } else if (!op_.record) {
-      answers().not_found(
-          "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
+      co_await reply_without_record();
     } else {
       decided = co_await reply_looked_up();
     }
@@ -45,6 +44,23 @@ Task<bool> Exchange::mismatches_unread(const KeyedRequest& request, Reply& reply
   reply.known_key = differs;
   end();
   co_return differs;
+}
+
+// A store that lost its data does not know what this process has at work.
+Task<void> Exchange::reply_without_record() {
+  if (!ports_.executions.has(op_.id)) {
+    answer_unknown_key();
+    co_return;
+  }
+  const bool streams = ports_.streams != nullptr && ports_.streams->find(op_.id) != nullptr;
+  Attached attached = Attached::no;
+  if (streams) attached = co_await attach(Ending::attached);
+  if (attached != Attached::yes) answers().in_flight();
+}
+
+void Exchange::answer_unknown_key() {
+  answers().not_found(
+      "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
 }
 
 // False: the outcome was recorded since.

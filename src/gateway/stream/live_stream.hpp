@@ -81,6 +81,10 @@ class LiveStream {
   // Somebody has ended the record. The owner finds that out when it appends, or soon if its backend is silent.
   void ask_owner_to_look() { owner_should_look_.store(true, std::memory_order_relaxed); }
 
+  // A caller or an operator has recorded that it ends here. Its readers are cut off, and its owner ends the request.
+  void stop();
+  bool is_stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
   // By the owner.
   bool should_look() { return owner_should_look_.exchange(false, std::memory_order_relaxed); }
   void hand_over(const Nonce& nonce);
@@ -165,6 +169,7 @@ class LiveStream {
   Usage& usage_;
 
   std::atomic<bool> owner_should_look_ = false;
+  std::atomic<bool> stopped_ = false;
   mutable std::mutex mutex_;
   Nonce nonce_;
   struct Held {

@@ -120,6 +120,11 @@ Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
 Task<void> StreamRecorder::look_for_end() {
   const bool doubtful = ports_.lease != nullptr && !ports_.lease->may_send();
   if (appending_ || (!live_.should_look() && !doubtful)) co_return;
+  if (live_.is_stopped()) {  // whatever has become of that record since
+    append_.status = OpStatus::lost;
+    failed_ = true;
+    co_return;
+  }
   Op seen{.verb = Verb::lookup, .id = append_.id};
   co_await ports_.claimant.ask(seen);
   if (seen.status != OpStatus::done) live_.ask_owner_to_look();
@@ -188,8 +193,9 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
 }
 
 // The claim is lost. Another request may have been given a newer one; or the store lost its data, and the operation is
-// claimed again. False: somebody else has it.
+// claimed again. False: somebody else has it, or it was stopped.
 Task<bool> StreamRecorder::take_newer_claim() {
+  if (live_.is_stopped()) co_return false;
   bool taken = take_handed(append_, &work_);
   if (!taken) taken = co_await ports_.claimant.claim_anew(append_, work_);
   if (taken) live_.hand_over(append_.nonce);
