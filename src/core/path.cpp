@@ -73,9 +73,16 @@ bool hides_dots(std::string_view segment) {
   }
 }
 
-// Removes the last segment: "/a/b" becomes "/a". Empty segments are still kept as "//" here.
-void drop_last(std::string& out) {
-  out.resize(out.rfind('/'));
+// Takes the last segment off "/a/b": "/a". False: readers do not agree on where that segment begins or ends, or whether
+// there is one.
+bool drop_last(std::string& out) {
+  const std::size_t slash = out.rfind('/');
+  const std::string_view segment = std::string_view(out).substr(slash + 1);
+  if (segment.empty() || segment.find_first_of(";\\") != std::string_view::npos || segment.contains(encoded_slash)) {
+    return false;
+  }
+  out.resize(slash);
+  return true;
 }
 
 void merge_slashes(std::string& path) {
@@ -117,9 +124,7 @@ std::expected<std::string_view, PathError> normalise_path(std::string_view path,
     scratch.resize(begin - 1);
     if (up) {
       if (scratch.empty()) return std::unexpected(PathError::escapes_root);
-      // Parsers disagree on whether there is a segment between two slashes.
-      if (scratch.ends_with('/')) return std::unexpected(PathError::ambiguous);
-      drop_last(scratch);
+      if (!drop_last(scratch)) return std::unexpected(PathError::ambiguous);
     }
     if (last) scratch.push_back('/');
   }

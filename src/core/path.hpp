@@ -16,7 +16,9 @@ namespace once::core {
 enum class PathError : std::uint8_t {
   escapes_root,       // more ".." than segments before them
   control_character,  // %00 to %1F, or %7F
-  ambiguous,  // dots that parsers resolve differently: after an empty segment, beside an encoded slash, before a ;
+  // Dots that readers resolve differently: beside an encoded slash, before a ;, or behind a segment that is empty or
+  // contains an encoded slash, a backslash or a ;.
+  ambiguous,
 };
 
 std::string describe(PathError error);

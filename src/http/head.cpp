@@ -329,15 +329,20 @@ ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, 
   return {.parsed = Parsed::complete};
 }
 
+// ":80" and "." name no host either.
+bool names_host(std::string_view host) {
+  const std::string_view name = host.substr(0, host.find(':'));
+  return !name.empty() && name != "." && all_in(host_chars, host);
+}
+
 ParseResult check_request(RequestHead& head, const Facts& facts, std::optional<std::string_view> authority) {
   if (facts.several_hosts || (!facts.host && head.version == Version::http_1_1)) return bad(HeadError::bad_host);
   head.has_host = facts.host.has_value();
   head.host = facts.host.value_or(std::string_view());
-  // Host is part of the scope of every key. RFC 9112 3.2 allows an empty one only for URLs without an authority.
-  if (head.has_host && head.host.empty()) return bad(HeadError::bad_host);
-  if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
+  // It is part of the scope of every key. RFC 9112 3.2 has it empty only for URLs without an authority.
+  if (head.has_host && !names_host(head.host)) return bad(HeadError::bad_host);
   if (authority) head.host = *authority;
-  if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
+  if (authority && !names_host(*authority)) return bad(HeadError::bad_host);
   const ParseResult framing = check_framing(facts, head);
   if (framing.parsed != Parsed::complete) return framing;
   head.expects_continue = facts.expects_continue && head.version == Version::http_1_1;

@@ -8,13 +8,14 @@ Executions::Executions() {
   for (Bucket& bucket : buckets_) bucket.list.previous = bucket.list.next = &bucket.list;
 }
 
-bool Executions::has(const OperationId& id) {
+std::optional<Fingerprint> Executions::find(const OperationId& id) {
   Bucket& bucket = bucket_of(id);
   const std::scoped_lock lock(bucket.lock);
   for (Link* link = bucket.list.next; link != &bucket.list; link = link->next) {
-    if (static_cast<Entry&>(*link).id_ == id) return true;
+    const auto& entry = static_cast<Entry&>(*link);
+    if (entry.id_ == id) return entry.fingerprint_;
   }
-  return false;
+  return std::nullopt;
 }
 
 Executions::Entered Executions::Entry::enter(const Op& claim) {

@@ -23,7 +23,11 @@ class Executions {
   class Entry;
 
   // Whether this process is executing the operation.
-  bool has(const OperationId& id);
+  bool has(const OperationId& id) { return find(id).has_value(); }
+  // Whether it is, for another request.
+  bool has_other(const OperationId& id, const Fingerprint& fingerprint) {
+    return find(id).value_or(fingerprint) != fingerprint;
+  }
 
   enum class Entered : std::uint8_t {
     yes,            // no other execution in this process: continue, and leave() when the outcome is recorded
@@ -32,6 +36,9 @@ class Executions {
   };
 
  private:
+  // Of the request that is executed.
+  std::optional<Fingerprint> find(const OperationId& id);
+
   struct Link {
     Link* previous = nullptr;
     Link* next = nullptr;

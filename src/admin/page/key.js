@@ -9,7 +9,7 @@ const bodyWords = {in_record: "yes", in_chunks: "yes, in chunks", not_kept: "no"
 function facts(key) {
   const pairs = [
     ["State", badge(key)], ["Route", key.route || "–"], ["Request", requestOf(key)], ["Request id", key.request_id || "–"], ["Caller", key.caller || "–"],
-    ["Attempt", number(key.attempt)], ["Fence", number(key.fence)],
+    ["Attempt", number(key.attempt)], ["Fence", String(key.fence)],
     ["Started", when(key.started_at)], ["Owner", key.live ? "running" : "none"], ["Lease until", when(key.lease_until)],
     ["Expires", when(key.expires_at)], ["Forgotten", when(key.forget_at)],
     ["Recorded response", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ...(key.state === "succeeded" ? [["Body kept", bodyWords[key.body] ?? "–"]] : []),

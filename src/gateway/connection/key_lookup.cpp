@@ -125,7 +125,7 @@ Task<Answered> KeyedHandler::refuse_mismatch_unread(RequestContext& request, con
   if (match == HeadMatch::possible) co_return Answered::no;
   request.operation = *operation;
   request.close_unless_read();
-  co_await write_reply(request, nullptr);
+  co_await write_reply(request);
   co_return Answered::yes;
 }
 
@@ -155,7 +155,7 @@ Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
   const KeyedRequest asked = request_about(request, about->id);
   memory_.begin(limits.max_body_memory, about->reader);
   co_await exchange_.look_up(asked, writer_.reply());
-  co_await write_reply(request, nullptr);
+  co_await write_reply(request);
 }
 
 // Not subject to the caller's limit of requests in progress, so that a caller at its limit can still stop one.
@@ -165,7 +165,7 @@ Task<void> KeyedHandler::stop(RequestContext& request, std::string& path) {
   if (!about) co_return;
   const KeyedRequest asked = request_about(request, about->id);
   co_await exchange_.stop(asked, writer_.reply());
-  co_await write_reply(request, nullptr);
+  co_await write_reply(request);
 }
 
 Task<std::optional<KeyedHandler::AskedAbout>> KeyedHandler::begin_about(RequestContext& request, std::string_view field,

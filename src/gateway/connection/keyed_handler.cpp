@@ -182,17 +182,18 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   if (write) backend = &resource.emplace(*write);
   KeyedRequest keyed = keyed_request(request, *backend, identity, identified.fingerprint);
   keyed.quota = &quota;
-  // A write to a resource ends with its whole response, so its response is not streamed.
-  if (!write) keyed.streams = this;
+  keyed.streams = this;
+  keyed.writes_resource = write != nullptr;
   request_ = &request;
   begun_ = false;
   memory_.begin(limits.max_body_memory, address ? *address : identity.holder(tenant_));
   co_await execute(keyed, quota);
-  if (begun_) {
-    request.store_need.end();
-  } else {
-    co_await write_reply(request, write.get());
+  if (!begun_) co_await write_reply(request);
+  if (write && write->holds_resource()) {
+    // The response was too large to keep, and only its end says how the write ended.
+    co_await write->end(begun_ && writer_.reply().came_whole, writer_.reply().status);
   }
+  request.store_need.end();
   // The backend connection may still read the body, which belongs to the request: wait for the upload to end.
   if (reader_.is_sending()) writer_.reply().source.reset();
   co_await reader_.sending_end();
@@ -209,20 +210,10 @@ Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
   if (begun_) co_await idle;  // wait for the reply in progress, whose source may need the store
 }
 
-Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* write) {
+Task<void> KeyedHandler::write_reply(RequestContext& request) {
   reader_.drop_body();  // a slow reader keeps only its response in memory
-  const bool holds = write != nullptr && write->holds_resource();
-  if (!holds && !writer_.reply().reads_store) request.store_need.end();  // and does not delay a handover
-  const http::Transfer sent = co_await writer_.write(request);
-  if (!holds) co_return;
-  // The response was too large to keep; the write's outcome is only known when the response has ended.
-  Reply& reply = writer_.reply();
-  auto came = reply.source != nullptr ? sent : http::Transfer::cut_off;
-  if (sent == http::Transfer::cut_off && reply.source) {
-    came = co_await drain(*reply.source, request.route.policy->timeouts, worker_.loop());
-  }
-  reply.source.reset();
-  co_await write->end(came == http::Transfer::whole, reply.status);
+  if (!writer_.reply().reads_store) request.store_need.end();  // and does not delay a handover
+  co_await writer_.write(request);
 }
 
 Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Refusal refusal) {

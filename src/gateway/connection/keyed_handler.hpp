@@ -86,8 +86,8 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   Task<std::optional<AskedAbout>> begin_about(RequestContext& request, std::string_view field, std::string& path,
                                               const Usage::Share& share);
 
-  // Called after the exchange. `write` is the resource write, if there is one.
-  Task<void> write_reply(RequestContext& request, ResourceWrite* write);
+  // Called after the exchange.
+  Task<void> write_reply(RequestContext& request);
 
   Task<void> execute(KeyedRequest& keyed, KeyQuota& quota);
   // Watches for the client's close while the exchange runs.

@@ -119,6 +119,7 @@ void Reply::reset() {
   known_key = false;
   reads_store = false;
   streams = false;
+  came_whole = false;
   settled.reset();
   dated = false;
 }

@@ -48,6 +48,7 @@ struct Reply {
   bool known_key = false;           // the key was already in the store
   bool reads_store = false;         // the source reads from the store
   bool streams = false;             // the source is a live stream in memory
+  bool came_whole = false;          // a live stream: the backend sent all of it
   std::optional<ClaimEnd> settled;  // how the claim of this request ended, if it had one
   bool dated = false;               // the head has a Date
   DateText expires;                 // cached between replies

@@ -95,6 +95,12 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   bool known_key = false;
   while (step == Step::again) {
     step = Step::answered;
+    // The store may have lost the record that shows the mismatch.
+    if (shared_ && ports_.executions.has_other(request.id, request.fingerprint)) {
+      known_key = true;
+      answers().mismatch();
+      break;
+    }
     co_await claim();
     if (op_.status == OpStatus::failed) {
       step = co_await go_without_claim();
@@ -329,20 +335,24 @@ void Exchange::note_fault(const BackendAnswer& answer) {
                                          {"reason", name_of(*answer.fault)}});
 }
 
+// After split_response_fields(), which reads the backend's Idempotency-Policy.
+Settlement Exchange::settlement_of(const BackendAnswer& answer) const {
+  const RecordPolicy& policy = request_->policy.record;
+  return settle(weighed(answer, policy), answer.head->status, backend_policy_, policy);
+}
+
 // Records what happened at the backend, then replies.
 Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   const bool answered = is_answered(answer.delivery);
-  const RecordPolicy& policy = request_->policy.record;
   OutcomeBytes outcome;
-  int status = 0;
   backend_policy_ = {};
   if (answered) {
-    status = answer.head->status;
     split_response_fields(*answer.head);
     outcome = encode_answer(answer);
     reply_outcome_ = counted(outcome);
   }
-  const Settlement settlement = settle(weighed(answer, policy), status, backend_policy_, policy);
+  const Settlement settlement =
+      answered ? settlement_of(answer) : settle(answer.delivery, 0, backend_policy_, request_->policy.record);
   // The outcome holds the whole response: free the source, so that no second copy is held while it is recorded.
   if (answer.delivery != Delivery::oversize) answer.source.reset();
   switch (settlement.kind) {
@@ -489,8 +499,15 @@ Task<void> Exchange::bypass(Nonce asked) {
   BackendRequest sent = to_backend(nullptr);
   sent.streams_by = nullptr;
   if (shared_) lease_.start_unclaimed(op_, work_);
+  const Duration sent_at = ports_.clock.running();
   BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
+  if (replies_before_end(answer)) {
+    co_await relay_bypassed(answer, sent_at, asked);
+    answer.source.reset();
+    co_await leave_work();
+    co_return;
+  }
   co_await lease_.stop();
   const Verb verb = was_sent(answer.delivery) ? Verb::finish : Verb::release;
   const bool uncertain = claimed_.stands == Stands::perhaps;
@@ -503,7 +520,7 @@ Task<void> Exchange::bypass(Nonce asked) {
       split_response_fields(*answer.head);
       OutcomeBytes outcome = encode_answer(answer);
       reply_outcome_ = counted(outcome);
-      if (uncertain) end_bypassed(answer, std::move(outcome), asked);
+      if (uncertain) end_bypassed(settlement_of(answer), std::move(outcome), asked);
     } else if (uncertain) {
       claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
     }
@@ -514,9 +531,7 @@ Task<void> Exchange::bypass(Nonce asked) {
 
 // We did not know that we have the claim, but only this request can have executed under it: its response is the
 // outcome.
-void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
-  const RecordPolicy& policy = request_->policy.record;
-  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, backend_policy_, policy);
+void Exchange::end_bypassed(const Settlement& settlement, OutcomeBytes outcome, const Nonce& asked) {
   Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
   end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
                     : settlement.kind == Settlement::Kind::fail  ? State::failed

@@ -55,6 +55,7 @@ struct KeyedRequest {
   std::optional<OperationId> life = std::nullopt;  // the marker of the resource whose life the key belongs to
   UpstreamUse* use = nullptr;
   ReplyStart* streams = nullptr;     // null: the response is held back until it is whole
+  bool writes_resource = false;      // the response is held back until it is whole, unless it is too large for that
   BodySource* large_body = nullptr;  // instead of `body`, unless it is null
   BodyKeeper* keeper = nullptr;      // of the body, whose upload may outlast the exchange
 };
@@ -89,6 +90,8 @@ class Exchange {
     again,     // the record has changed since it was read: claim or read it again
   };
   Task<Step> reply_looked_up();
+  Task<void> reply_without_record();
+  void answer_unknown_key();
   Task<Step> stop_found();
   Task<Step> finish_stopped(OutcomeBytes outcome);
   void reply_stopped(bool stopped);
@@ -101,17 +104,24 @@ class Exchange {
   Task<void> execute();
   // Counts and logs a response that cannot be parsed, because the client only sees that the outcome is unknown.
   void note_fault(const BackendAnswer& answer);
+  Settlement settlement_of(const BackendAnswer& answer) const;
   Task<void> settle_answer(BackendAnswer& answer);
-  bool may_stream() const { return ports_.streams != nullptr && request_->streams != nullptr; }
-  // Whether the reply starts before the claim ends: the response is recorded as it streams, or is too large to record
-  // and is relayed.
+  // Whether the response may be recorded as it streams, and other requests may attach to it.
+  bool may_stream() const {
+    return ports_.streams != nullptr && request_->streams != nullptr && !request_->writes_resource;
+  }
+  // Whether the reply starts before the claim ends: the response is recorded as it streams, or is too large to be held
+  // back and is relayed.
   bool replies_before_end(const BackendAnswer& answer) const;
   Task<void> record_stream(BackendAnswer& answer, Duration sent_at);
   struct Streamed;
-  void start_stream_reply(const Streamed& streamed, Duration sent_at);
+  Task<void> relay_bypassed(BackendAnswer& answer, Duration sent_at, Nonce asked);
+  void start_stream_reply(const Streamed& streamed, Duration sent_at, Ending ending);
   Task<void> answer_unbegun(const Streamed& streamed);
   Task<void> settle_stream(StreamEnd end, const Streamed& streamed);
   Task<void> settle_whole_stream(StreamEnd end, const Streamed& streamed);
+  Task<void> settle_unkept_stream(const Streamed& streamed);
+  bool came_whole(StreamEnd end, const Streamed& streamed) const;
   Task<void> settle_lost_stream(const Streamed& streamed);
   void end_as_recorded(const Streamed& streamed);
   void cut(const Streamed& streamed);
@@ -142,7 +152,7 @@ class Exchange {
   Task<OpStatus> release();
   Task<Committed> reply_as_committed();
   Task<void> bypass(Nonce asked);
-  void end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked);
+  void end_bypassed(const Settlement& settlement, OutcomeBytes outcome, const Nonce& asked);
   void reply_bypassed(BackendAnswer& answer);
   Task<void> leave_work();
 

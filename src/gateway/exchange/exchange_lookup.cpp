@@ -16,8 +16,7 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
       log_refusal();
       answers().store_fault(op_.fault);
     } else if (!op_.record) {
-      answers().not_found(
-          "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
+      co_await reply_without_record();
     } else {
       step = co_await reply_looked_up();
     }
@@ -45,6 +44,23 @@ Task<HeadMatch> Exchange::compare_unread(const KeyedRequest& request, Reply& rep
   reply.known_key = differs;
   end();
   co_return differs ? HeadMatch::mismatch : HeadMatch::possible;
+}
+
+// The store may have lost the record of an operation that this process is still executing.
+Task<void> Exchange::reply_without_record() {
+  if (!ports_.executions.has(op_.id)) {
+    answer_unknown_key();
+    co_return;
+  }
+  const bool streams = ports_.streams != nullptr && ports_.streams->find(op_.id) != nullptr;
+  Attached attached = Attached::no;
+  if (streams) attached = co_await attach(Ending::attached);
+  if (attached != Attached::yes) answers().in_flight();
+}
+
+void Exchange::answer_unknown_key() {
+  answers().not_found(
+      "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
 }
 
 Task<Exchange::Step> Exchange::reply_looked_up() {

@@ -26,8 +26,11 @@ Task<void> Exchange::stop(const KeyedRequest& request, Reply& reply) {
       answers().store_fault(op_.fault);
       step = Step::answered;
     } else if (!op_.record) {
-      answers().not_found(
-          "No request with this key has arrived with this caller, host, method and path, or its record has expired.");
+      if (ports_.executions.has(op_.id)) {
+        answers().in_flight();
+      } else {
+        answer_unknown_key();
+      }
       step = Step::answered;
     } else {
       step = co_await stop_found();

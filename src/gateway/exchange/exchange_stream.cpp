@@ -17,7 +17,9 @@ namespace once::gateway {
 
 namespace {
 
-// Joins the recorded head and chunks into one response.
+constexpr Settlement unknown_settlement{.kind = Settlement::Kind::unknown};
+
+// The recorded response: the head, and all that followed it.
 OutcomeBytes joined(const std::vector<OutcomeBytes>& chunks) {
   auto response = decode(*chunks.front());
   std::string body;
@@ -61,14 +63,13 @@ struct Exchange::Streamed {
   const OutcomeBytes& head;
   const std::shared_ptr<LiveStream>& live;
   const StreamRecorder& recorder;
+  const Settlement settlement;  // if it comes whole
 };
 
+// While the rest is still to come the backend is executing the operation, so the claim stays open.
 bool Exchange::replies_before_end(const BackendAnswer& answer) const {
   if (answer.delivery == Delivery::streaming) return true;
-  if (answer.delivery != Delivery::oversize || !may_stream()) return false;
-  const BackendPolicy said = policy_said_in(*answer.head);
-  const Settlement settlement = settle(answer.delivery, answer.head->status, said, request_->policy.record);
-  return settlement.kind == Settlement::Kind::succeed;
+  return answer.delivery == Delivery::oversize && ports_.streams != nullptr && request_->streams != nullptr;
 }
 
 StreamLimits Exchange::stream_limits(const BackendAnswer& answer) const {
@@ -115,7 +116,8 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
       .id = op_.id, .nonce = op_.nonce, .attempt = attempt_, .fingerprint = request_->fingerprint};
   const std::shared_ptr<LiveStream> live = ports_.streams->make(origin, std::move(labels));
   StreamRecorder recorder(recorder_ports(), op_, work_, *live, stream_limits(answer));
-  const Streamed streamed{.answer = answer, .head = head, .live = live, .recorder = recorder};
+  const Streamed streamed{
+      .answer = answer, .head = head, .live = live, .recorder = recorder, .settlement = settlement_of(answer)};
   const bool is_recorded = answer.delivery == Delivery::streaming;
   Recorded begun = Recorded::yes;
   if (is_recorded) {
@@ -130,17 +132,49 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
     co_return;
   }
   if (is_recorded) ports_.streams->list(live);
-  start_stream_reply(streamed, sent_at);
+  const bool unknown = streamed.settlement.kind == Settlement::Kind::unknown;
+  start_stream_reply(streamed, sent_at, unknown ? Ending::unknown : Ending::executed);
   StreamEnd end = StreamEnd::oversize;
   if (is_recorded) end = co_await recorder.record(*answer.source, answer.body);
   if (end == StreamEnd::oversize) end = co_await recorder.relay(*answer.source);
   co_await lease_.stop();
+  op_.nonce = recorder.nonce();
   co_await settle_stream(end, streamed);
   ports_.streams->remove(*live);
   ports_.streams->readers().notify(live->id());
 }
 
-void Exchange::start_stream_reply(const Streamed& streamed, Duration sent_at) {
+// A response without a claim that is too large to be held back. This process keeps the operation in its list of
+// executions until the response has ended. Its end decides what is recorded.
+Task<void> Exchange::relay_bypassed(BackendAnswer& answer, Duration sent_at, Nonce asked) {
+  backend_policy_ = {};
+  split_response_fields(*answer.head);
+  const OutcomeBytes head = encode_answer(answer);
+  const StreamOrigin origin{.id = op_.id, .fingerprint = request_->fingerprint};
+  const std::shared_ptr<LiveStream> live = ports_.streams->make(origin);
+  StreamRecorderPorts ports = recorder_ports();
+  ports.lease = nullptr;
+  StreamRecorder recorder(ports, op_, work_, *live, stream_limits(answer));
+  const Streamed streamed{
+      .answer = answer, .head = head, .live = live, .recorder = recorder, .settlement = settlement_of(answer)};
+  recorder.begin_unrecorded(head, answer.body);
+  op_.record.reset();
+  start_stream_reply(streamed, sent_at, Ending::bypassed);
+  const StreamEnd end = co_await recorder.relay(*answer.source);
+  co_await lease_.stop();
+  const bool uncertain = claimed_.stands == Stands::perhaps;
+  if (take_handed(op_, &work_)) {
+    co_await settle_stream(end, streamed);
+    if (uncertain) claimant_.end_later(end_of(op_, Verb::finish, asked), Stands::perhaps);
+  } else {
+    const bool whole = came_whole(end, streamed);
+    if (uncertain) end_bypassed(whole ? streamed.settlement : unknown_settlement, head, asked);
+    live->end(whole ? StreamState::whole : StreamState::cut);
+  }
+  ports_.streams->readers().notify(live->id());
+}
+
+void Exchange::start_stream_reply(const Streamed& streamed, Duration sent_at, Ending ending) {
   ports_.waiters.notify(op_.id);
   StreamToRead stream{.id = op_.id, .head = streamed.head, .live = streamed.live};
   const std::string_view type = streamed.answer.head->find("Content-Type").value_or("");
@@ -148,7 +182,7 @@ void Exchange::start_stream_reply(const Streamed& streamed, Duration sent_at) {
   if (framing.kind == http::Framing::Kind::length) stream.length = framing.length;
   // A streamed length of 0 would mean that the body is complete with its head.
   if (stream.length > 0) reply_->streamed_length = stream.length;
-  reply_with_stream(streamed.head, read_stream(reader_ports(type), stream), Ending::executed);
+  reply_with_stream(streamed.head, read_stream(reader_ports(type), stream), ending);
   const std::chrono::nanoseconds took = ports_.clock.running() - sent_at;
   ports_.metrics.stream_first_byte_ns.observe(static_cast<std::uint64_t>(took.count()));
   request_->streams->begin_reply();
@@ -174,14 +208,20 @@ bool Exchange::is_provably_whole(const BackendAnswer& answer) const {
          (unframed == Unframed::whole && answer.end_announced);
 }
 
+bool Exchange::came_whole(StreamEnd end, const Streamed& streamed) const {
+  const bool ended = end == StreamEnd::whole || end == StreamEnd::oversize;
+  return ended && is_provably_whole(streamed.answer);
+}
+
 // Records the end of the stream. A complete one ends cleanly for its readers only after that.
 Task<void> Exchange::settle_stream(StreamEnd end, const Streamed& streamed) {
-  op_.nonce = streamed.recorder.nonce();
-  const bool ended = end == StreamEnd::whole || end == StreamEnd::oversize;
+  reply_->came_whole = came_whole(end, streamed);
   if (end == StreamEnd::lost) {
     co_await settle_lost_stream(streamed);
-  } else if (ended && is_provably_whole(streamed.answer)) {
+  } else if (reply_->came_whole && streamed.settlement.kind == Settlement::Kind::succeed) {
     co_await settle_whole_stream(end, streamed);
+  } else if (reply_->came_whole) {
+    co_await settle_unkept_stream(streamed);
   } else {
     const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
     if (recorded == OpStatus::lost) count(ClaimEnd::lost);
@@ -215,6 +255,28 @@ Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed
   }
 }
 
+// A complete response that was too large to be held back, and whose status says that it is not recorded as a success.
+Task<void> Exchange::settle_unkept_stream(const Streamed& streamed) {
+  OpStatus settled = OpStatus::done;
+  switch (streamed.settlement.kind) {
+    case Settlement::Kind::release: settled = co_await release(); break;
+    case Settlement::Kind::fail: settled = co_await record(State::failed, BodyKept::yes, OutcomeBytes()); break;
+    case Settlement::Kind::unknown: settled = co_await record(State::unknown, BodyKept::yes, OutcomeBytes()); break;
+    case Settlement::Kind::succeed: ONCE_ASSERT(false);
+  }
+  if (settled == OpStatus::lost) {
+    co_await settle_lost_stream(streamed);
+    co_return;
+  }
+  // A failure that is not recorded leaves the claim open, so the client must not see a clean end.
+  const bool unrecorded = settled == OpStatus::failed && streamed.settlement.kind == Settlement::Kind::fail;
+  if (unrecorded) {
+    cut(streamed);
+  } else {
+    streamed.live->end(StreamState::whole);
+  }
+}
+
 // The claim is lost: an outcome was recorded for it, a new attempt has begun, or the chunks that a newer claim of this
 // execution needs are no longer in memory.
 Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
@@ -222,6 +284,13 @@ Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
   if (committed == Committed::yes) {
     count(ClaimEnd::succeeded);
     end_as_recorded(streamed);
+    co_return;
+  }
+  // The record of the stop is gone: an operator removed it, or the memory store evicted it.
+  if (streamed.live->is_stopped()) {
+    count(ClaimEnd::lost);
+    ports_.metrics.streams_stopped.add();
+    streamed.live->end(StreamState::cut);
     co_return;
   }
   const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
@@ -259,9 +328,11 @@ void Exchange::cut(const Streamed& streamed) {
 }
 
 void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending) {
-  unstored_fields_.append("Idempotency-Attempt: ");
-  append_number(unstored_fields_, static_cast<std::uint32_t>(attempt_));
-  unstored_fields_.append("\r\n");
+  if (ending != Ending::bypassed) {
+    unstored_fields_.append("Idempotency-Attempt: ");
+    append_number(unstored_fields_, static_cast<std::uint32_t>(attempt_));
+    unstored_fields_.append("\r\n");
+  }
   const auto response = decode(*head);
   reply_->source = std::move(body);
   reply_->streams = true;

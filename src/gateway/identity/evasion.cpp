@@ -108,9 +108,22 @@ bool is_parameter(std::string_view text) {
 
 }  // namespace
 
+// Of two Cookie fields that were joined with a comma, the last cookie of the first and the first of the second are one
+// pair now. Each part of such a pair counts as a cookie, beside the whole: a comma in a value that names the caller
+// could be either, so the caller is ambiguous then.
+void separate_cookies(const http::Field& field, std::vector<http::Field>& added) {
+  for (const std::string_view pair : split(field.value, ';')) {
+    if (!pair.contains(',')) continue;
+    for (const std::string_view part : split(pair, ',')) {
+      added.push_back({.name = field.name, .value = trim(part), .line = field.line});
+    }
+  }
+}
+
 void separate_joined(http::RequestHead& head, const NamedFields& named) {
   std::vector<http::Field> added;
   for (http::Field& field : head.fields) {
+    if (named.cookie() && same_name(field.name, "Cookie")) separate_cookies(field, added);
     if (!named.any([&](std::string_view each) { return same_name(field.name, each); })) continue;
     const bool has_parameters = same_name(field.name, "Authorization");
     const bool quotes = has_parameters || field.value.starts_with('"');

@@ -2,6 +2,7 @@
 // caller. Runs before anything is forwarded.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -49,6 +50,13 @@ class NamedFields {
       if (source.kind == KeySource::Kind::header && found(std::string_view(source.name))) return true;
     }
     return false;
+  }
+
+  // Whether a cookie names the caller.
+  bool cookie() const {
+    return policy_ != nullptr && std::ranges::any_of(policy_->caller, [](const CallerSource& source) {
+             return source.kind == CallerSource::Kind::cookie;
+           });
   }
 
  private:

@@ -30,13 +30,37 @@ FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   return found;
 }
 
-// Credentials that a client makes anew for every try: a payment, or a signature over time and nonce. If they identified
-// the caller, a retry would execute again.
-bool is_for_one_try(std::string_view credentials) {
-  constexpr std::array<std::string_view, 9> schemes = {
-      "Payment", "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "Signature", "Hawk", "Digest", "Negotiate",
-      "NTLM",    "PrivateToken"};
-  const std::string_view scheme = credentials.substr(0, credentials.find_first_of(" \t"));
+std::string_view scheme_of(std::string_view credentials) {
+  return credentials.substr(0, credentials.find_first_of(" \t"));
+}
+
+// A payment is made for one try and is not about who pays: a client without other credentials is anonymous.
+bool is_payment(std::string_view credentials) {
+  return iequals(scheme_of(credentials), "Payment");
+}
+
+// Nothing, blanks, or these in quotes.
+bool is_empty_value(std::string_view value) {
+  value = trim(value);
+  if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"'))
+    value = trim(value.substr(1, value.size() - 2));
+  return value.empty();
+}
+
+// A scheme alone, as clients send it whose token is not set.
+bool lacks_credentials(std::string_view value) {
+  constexpr std::array<std::string_view, 2> schemes = {"Bearer", "Basic"};
+  const std::string_view scheme = scheme_of(value);
+  if (std::ranges::none_of(schemes, [scheme](std::string_view each) { return iequals(scheme, each); })) return false;
+  return is_empty_value(value.substr(scheme.size()));
+}
+
+// Signatures over time and nonce belong to someone, but change with every try: as a caller, a retry would be another
+// one and would execute again.
+bool is_signature(std::string_view credentials) {
+  constexpr std::array<std::string_view, 8> schemes = {
+      "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "Signature", "Hawk", "Digest", "Negotiate", "NTLM", "PrivateToken"};
+  const std::string_view scheme = scheme_of(credentials);
   if (std::ranges::any_of(schemes, [scheme](std::string_view each) { return iequals(scheme, each); })) return true;
   // OAuth 1. Some clients send a constant token under this name.
   return iequals(scheme, "OAuth") && credentials.contains("oauth_signature=");
@@ -48,7 +72,7 @@ FoundSource find_source(const CallerSource& source, const http::RequestHead& hea
   if (source.kind != Kind::cookie) {
     found = find_header(source.name, head);
     const bool credentials = found.count == 1 && same_name(source.name, "Authorization");
-    return credentials && is_for_one_try(found.value) ? FoundSource() : found;
+    return credentials && is_payment(found.value) ? FoundSource() : found;
   }
   for (const http::Field& field : head.fields) {
     if (same_name(field.name, "Cookie")) find_cookie(field.value, source.name, found);
@@ -129,14 +153,15 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
   return trim(rest);
 }
 
-void ScopeParts::add_source(const CallerSource& source, std::optional<std::string_view> value) {
-  const std::string_view text = value.value_or("");
-  if (missing_ == nullptr && (text.empty() || text == "\"\"")) missing_ = &source;
+// An empty value is the same as none: a proxy may drop an empty field between two tries.
+void ScopeParts::add_source(const CallerSource& source, std::string_view value) {
+  const bool empty = is_empty_value(value) || (same_name(source.name, "Authorization") && lacks_credentials(value));
+  if (missing_ == nullptr && empty) missing_ = &source;
   // Include the source: "7" in one header is not "7" in another, in a cookie or in a claim.
   add(mark_of(source.kind));
   add(source.name);
-  add(value ? "given" : "absent");  // an empty value differs from none
-  add(text);
+  add(empty ? "absent" : "given");
+  add(empty ? std::string_view() : value);
 }
 
 void ScopeParts::read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
@@ -159,13 +184,13 @@ void ScopeParts::read_token(const CallerSource& source, const http::RequestHead&
 // Include the issuer: two issuers may use the same name for different people.
 void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
   if (!token_read_) read_token(source, head, facts);
-  std::optional<std::string_view> claim;
+  std::string_view claim;
   if (token_) {
     const auto index = facts.tokens->index_of(source.name);
     ONCE_ASSERT(index.has_value());
     if (token_->claims[*index]) claim = *token_->claims[*index];
   }
-  add(claim ? std::string_view(token_->issuer) : std::string_view());
+  add(claim.empty() ? std::string_view() : std::string_view(token_->issuer));
   add_source(source, claim);
 }
 
@@ -198,17 +223,18 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
       case Kind::cookie: {
         const FoundSource found = find_source(source, head, facts.trust);
         if (found.count > 1) ambiguous_ = &source;
-        add_source(source, found.count > 0 ? std::optional(found.value) : std::nullopt);
+        if (same_name(source.name, "Authorization") && is_signature(found.value)) signed_by_ = scheme_of(found.value);
+        add_source(source, found.value);
         break;
       }
       case Kind::jwt: add_claim(source, head, facts); break;
       case Kind::mtls_subject:
         add(facts.tls_issuer);  // two authorities may issue the same subject to different clients
-        add_source(source, facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
+        add_source(source, facts.tls_subject);
         break;
       case Kind::client_ip:
         client_ip_ = client_ip(head, facts);
-        add_source(source, client_ip_.empty() ? std::nullopt : std::optional<std::string_view>(client_ip_));
+        add_source(source, client_ip_);
         break;
     }
   }
@@ -259,6 +285,11 @@ std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& sc
   }
   if (!scope.repeated().empty()) {
     return problem(ProblemKind::bad_request, fmt::format("The header {} appears more than once.", scope.repeated()));
+  }
+  if (!scope.signed_by().empty()) {
+    return problem(ProblemKind::caller_required,
+                   fmt::format("Authorization: {} is different in every retry, so it cannot name the caller of a key.",
+                               scope.signed_by()));
   }
   if (const auto fault = scope.token_fault()) {
     Problem refused = problem(ProblemKind::token_invalid, fmt::format("The token is not valid: {}.", describe(*fault)));

@@ -60,6 +60,8 @@ class ScopeParts {
   std::string_view repeated() const { return repeated_; }
   // A source that is absent or empty in the request. Null if there is none.
   const CallerSource* missing() const { return missing_; }
+  // The scheme of an Authorization header that is a signature: a retry has another one. Empty if there is none.
+  std::string_view signed_by() const { return signed_by_; }
   // Whether the program around a gate has set the caller.
   bool verified() const { return verified_; }
   // Set if there is a token and it is invalid.
@@ -69,7 +71,7 @@ class ScopeParts {
   void add(std::string_view part) { parts_[count_++] = part; }
   void add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts);
   void add_verified(const Policy& policy, std::string_view caller);
-  void add_source(const CallerSource& source, std::optional<std::string_view> value);
+  void add_source(const CallerSource& source, std::string_view value);
   void add_header(std::string_view name, const http::RequestHead& head);
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
@@ -85,6 +87,7 @@ class ScopeParts {
   bool verified_ = false;
   const CallerSource* ambiguous_ = nullptr;
   std::string_view repeated_;
+  std::string_view signed_by_;
   const CallerSource* missing_ = nullptr;
   bool token_read_ = false;
   std::shared_ptr<const VerifiedToken> token_;

@@ -66,6 +66,12 @@ void LiveStream::end(StreamState state) {
   state_ = state;
 }
 
+void LiveStream::stop() {
+  stopped_.store(true, std::memory_order_relaxed);
+  end(StreamState::cut);
+  ask_owner_to_look();
+}
+
 void LiveStream::end_as_committed(OutcomeBytes response) {
   const std::scoped_lock lock(mutex_);
   state_ = StreamState::whole;
@@ -204,8 +210,7 @@ std::shared_ptr<LiveStream> LiveStreams::find(const OperationId& id) {
 void LiveStreams::stop(const OperationId& id) {
   const std::shared_ptr<LiveStream> stream = find(id);
   if (!stream) return;
-  stream->end(StreamState::cut);
-  stream->ask_owner_to_look();
+  stream->stop();
   readers_.notify(id);
 }
 

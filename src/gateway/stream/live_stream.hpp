@@ -82,7 +82,11 @@ class LiveStream {
   // silent.
   void ask_owner_to_look() { owner_should_look_.store(true, std::memory_order_relaxed); }
 
-  // Called by the owner.
+  // A caller or an operator has recorded that it ends here. Its readers are cut off, and its owner ends the request.
+  void stop();
+  bool is_stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+  // By the owner.
   bool should_look() { return owner_should_look_.exchange(false, std::memory_order_relaxed); }
   void hand_over(const Nonce& nonce);
   // The encoded response without its body.
@@ -167,6 +171,7 @@ class LiveStream {
   Usage& usage_;
 
   std::atomic<bool> owner_should_look_ = false;
+  std::atomic<bool> stopped_ = false;
   mutable std::mutex mutex_;
   Nonce nonce_;
   struct Held {

@@ -124,6 +124,11 @@ Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
 Task<void> StreamRecorder::look_for_end() {
   const bool doubtful = ports_.lease != nullptr && !ports_.lease->may_send();
   if (appending_ || (!live_.should_look() && !doubtful)) co_return;
+  if (live_.is_stopped()) {  // even if the record of the stop is gone by now
+    append_.status = OpStatus::lost;
+    failed_ = true;
+    co_return;
+  }
   Op seen{.verb = Verb::lookup, .id = append_.id};
   co_await ports_.claimant.ask(seen);
   if (seen.status != OpStatus::done) live_.ask_owner_to_look();
@@ -196,8 +201,9 @@ Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {
 }
 
 // The claim is lost: another request was given a newer one, or the store lost its data and the operation is claimed
-// again.
+// again. A stopped stream takes no newer claim.
 Task<NewerClaim> StreamRecorder::take_newer_claim() {
+  if (live_.is_stopped()) co_return NewerClaim::none;
   NewerClaim newer = take_handed(append_, &work_) ? NewerClaim::taken : NewerClaim::none;
   if (newer == NewerClaim::none) newer = co_await ports_.claimant.claim_anew(append_, work_);
   if (newer == NewerClaim::taken) live_.hand_over(append_.nonce);

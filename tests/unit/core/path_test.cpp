@@ -134,6 +134,13 @@ TEST(PathTest, refused) {
            {"/v1//x/../../payments", ambiguous},
            {"/v1//./../payments", ambiguous},
            {"//..", ambiguous},
+           // One reader takes the dropped segment for two, or for none.
+           {"/v1/a\\b/../..", ambiguous},
+           {"/v1/a%5Cb/../..", ambiguous},
+           {"/v1/a%2Fb/../..", ambiguous},
+           {"/v1/a%2fb/../../..", ambiguous},
+           {"/v1/;/..//payments", ambiguous},
+           {"/v1/a;b/../payments", ambiguous},
            // One reader decodes slashes, another does not.
            {"/v1/x/..%2Fpayments", ambiguous},
            {"/v1/x%2f..%2fpayments", ambiguous},

@@ -79,6 +79,29 @@ TEST_F(Gates, fields_that_a_server_joined_are_refused_as_two) {
   EXPECT_NE(begun({"Idempotency-Key", "a,b"}, RepeatedFields::kept), 400) << "a key with a comma";
 }
 
+// Two Cookie fields become one pair: `theme=dark,sid=a`.
+TEST_F(Gates, cookie_of_the_caller_is_found_behind_a_comma_or_refused) {
+  Gate gate = open({{"store", "memory:"}, {"defaults.caller", "cookie:sid"}});
+  const auto begun = [&](std::string_view cookie) {
+    Request asked = request();
+    asked.fields.push_back({"Cookie", cookie});
+    asked.repeated_fields = RepeatedFields::joined;
+    return gate.begin(asked);
+  };
+  const auto status = [&](std::string_view cookie) {
+    const Begun result = begun(cookie);
+    return result.reply ? result.reply->status : 0;
+  };
+  const Begun first = begun("theme=dark,sid=a");
+  ASSERT_TRUE(first.claim.has_value());
+  gate.finish(*first.claim, made());
+  EXPECT_TRUE(begun("x=1; theme=dark,sid=b; y=2").claim.has_value()) << "another caller";
+  EXPECT_EQ(status("sid=a; x=1, 2"), 201) << "the same caller, and a comma in another cookie";
+  for (const std::string_view ambiguous : {"sid=a,theme=dark", "sid=a,sid=b", "x=1,sid=a; sid=b"}) {
+    EXPECT_EQ(status(ambiguous), 400) << ambiguous;
+  }
+}
+
 TEST_F(Gates, wait_for_the_owner_blocks_no_thread) {
   Gate gate = open();
   const Begun begun = gate.begin(request());

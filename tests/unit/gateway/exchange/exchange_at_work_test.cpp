@@ -57,6 +57,23 @@ TEST_F(AtWork, an_unknown_outcome_is_recorded_in_a_store_that_came_back_empty) {
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+// Nor does the store know it when somebody asks for it.
+TEST_F(AtWork, a_store_that_came_back_empty_does_not_make_it_unheard_of) {
+  world.lose_record();
+  EXPECT_EQ(world.ask({.what = Asks::look_up}).code(), "in-flight");
+  EXPECT_EQ(world.ask({.what = Asks::stop}).code(), "in-flight");
+  answer(BackendScript());
+  EXPECT_EQ(world.ask({.key = 2, .what = Asks::look_up}).code(), "key-not-found");
+}
+
+TEST_F(AtWork, another_request_with_its_key_is_a_mismatch_though_the_store_came_back_empty) {
+  world.lose_record();
+  EXPECT_EQ(world.ask({.content = 2}).status(), 422);
+  EXPECT_FALSE(world.record()) << "it has claimed nothing";
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.ask().body(), "first");
+}
+
 // Another gateway claims the lost operation and fails before this one has claimed it again.
 TEST_F(AtWork, an_operation_that_somebody_else_executed_meanwhile_is_not_claimed_anew) {
   world.lose_record();

@@ -70,6 +70,24 @@ TEST_P(ExchangeStop, another_gateway_can_do_it_and_it_can_be_repeated) {
   EXPECT_EQ(owner.stream_end(), Kind::broken);
 }
 
+// An operator has forgotten the key since, or a store in memory has evicted the answer.
+TEST_P(ExchangeStop, a_stream_stays_stopped_though_its_record_is_gone) {
+  bool gone = false;
+  BackendScript script = five_parts();
+  script.when_gone = [&gone] { gone = true; };
+  world.backend.then(script);
+  const Call& owner = world.send(streaming);
+  world.executor.advance(2500ms);
+  ASSERT_EQ(world.ask(stopping).header(stopped_field), "true");
+  Op forget{.verb = Verb::forget, .id = operation(1), .nonce = world.record()->nonce, .seen_state = State::succeeded};
+  world.store.run_inside(forget);
+  ASSERT_FALSE(world.record());
+  world.executor.run_to_the_end();
+  EXPECT_TRUE(gone) << "the request to the backend is ended";
+  EXPECT_EQ(owner.told(), "ab");
+  EXPECT_FALSE(world.record()) << "what was forgotten is not claimed again";
+}
+
 TEST_P(ExchangeStop, a_retry_gets_what_was_recorded_to_its_end) {
   world.backend.then(five_parts());
   world.send(streaming);

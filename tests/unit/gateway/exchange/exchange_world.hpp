@@ -46,13 +46,14 @@ inline Limits counted_limits(std::size_t quota) {
   return limits;
 }
 
-enum class Asks : std::uint8_t { execution, stop };
+enum class Asks : std::uint8_t { execution, stop, look_up };
 
 struct Ask {
   int key = 1;
   int content = 1;  // what the request asks for, as the fingerprint sees it
   std::optional<OperationId> life = std::nullopt;
   bool streams = false;  // its client takes a response as it comes
+  bool writes_resource = false;
   Asks what = Asks::execution;
   std::size_t quota = std::size_t{1} << 40U;  // of stored bytes
 };
@@ -158,12 +159,15 @@ class Call final : private Presence, private ReplyStart {
                                .request_id = request_id_,
                                .route = "/payments",
                                .holder = payer,
-                               .quota = ask.what == Asks::stop ? nullptr : &quota,
+                               .quota = ask.what == Asks::execution ? &quota : nullptr,
                                .presence = this,
                                .life = ask.life,
-                               .streams = ask.streams ? this : nullptr};
+                               .streams = ask.streams ? this : nullptr,
+                               .writes_resource = ask.writes_resource};
     if (ask.what == Asks::stop) {
       co_await exchange_.stop(request, reply_);
+    } else if (ask.what == Asks::look_up) {
+      co_await exchange_.look_up(request, reply_);
     } else {
       co_await exchange_.run(request, reply_);
       quota.settle(reply_);

@@ -138,13 +138,10 @@ TEST_F(CallerTest, in_a_header_of_its_own_the_token_stands_alone) {
   EXPECT_EQ(refused(policy, bearer(R"("sub":"a")"))->kind, ProblemKind::caller_required);
 }
 
-TEST_F(CallerTest, credentials_for_one_try_name_nobody) {
+TEST_F(CallerTest, a_payment_names_no_caller) {
   const CallerSource authorization;
   const CallerSource key = {.kind = Kind::header, .name = "X-Api-Key"};
-  for (const std::string credentials :
-       {"Payment eyJpZCI6MX0", "payment\teyJpZCI6Mn0", "Payment", "AWS4-HMAC-SHA256 Credential=a, Signature=b",
-        "Signature keyId=\"a\",signature=\"b\"", "OAuth oauth_consumer_key=\"a\", oauth_signature=\"b\"",
-        "Digest username=\"a\", nc=00000001", "Negotiate YII="}) {
+  for (const std::string credentials : {"Payment eyJpZCI6MX0", "payment\teyJpZCI6Mn0", "Payment"}) {
     const std::string line = "Authorization: " + credentials + "\r\n";
     EXPECT_EQ(id(with({authorization}), line), id(with({authorization}), "")) << credentials;
     EXPECT_EQ(id(with({authorization, key}), line + "X-Api-Key: k\r\n"),
@@ -155,6 +152,26 @@ TEST_F(CallerTest, credentials_for_one_try_name_nobody) {
   }
   for (const std::string credentials : {"Bearer Payment", "Basic eDp5", "token", "OAuth token", "Payments x"}) {
     EXPECT_NE(id(with({authorization}), "Authorization: " + credentials + "\r\n"), id(with({authorization}), ""));
+  }
+}
+
+TEST_F(CallerTest, a_signature_names_no_caller_and_is_not_anonymous) {
+  const CallerSource authorization;
+  const CallerSource key = {.kind = Kind::header, .name = "X-Api-Key"};
+  for (const std::string credentials :
+       {"AWS4-HMAC-SHA256 Credential=a, Signature=b", "aws4-hmac-sha256 x", "Signature keyId=\"a\",signature=\"b\"",
+        "OAuth oauth_consumer_key=\"a\", oauth_signature=\"b\"", "Digest username=\"a\", nc=00000001",
+        "Negotiate YII=", "NTLM TlRM"}) {
+    const std::string line = "Authorization: " + credentials + "\r\n";
+    for (const CallerMissing missing : {CallerMissing::anonymous, CallerMissing::reject}) {
+      const auto problem = refused(with({authorization}, missing), line);
+      ASSERT_TRUE(problem.has_value()) << credentials;
+      EXPECT_EQ(problem->kind, ProblemKind::caller_required);
+      EXPECT_THAT(problem->detail, HasSubstr("different in every retry"));
+      EXPECT_THAT(problem->detail, testing::Not(HasSubstr("keyId")));
+    }
+    EXPECT_TRUE(refused(with({authorization, key}), line + "X-Api-Key: k\r\n").has_value()) << credentials;
+    EXPECT_EQ(refused(with({key}, CallerMissing::reject), line + "X-Api-Key: k\r\n"), std::nullopt);
   }
 }
 

@@ -102,15 +102,18 @@ TEST(ScopeTest, a_life_is_no_part_of_the_id) {
             id_of(with_scope({ScopePart::path}), Request()));
 }
 
-TEST(ScopeTest, an_empty_value_is_not_the_same_as_none) {
+// A proxy may drop an empty field between two tries.
+TEST(ScopeTest, an_empty_value_is_the_same_as_none) {
   const Policy policy = with_scope({ScopePart::caller});
-  Request absent;
+  const Request absent;
+  for (const std::string_view value : {"", "\"\"", "\" \"", "Bearer", "bearer ", "Basic \"\""}) {
+    Request empty;
+    empty.authorization = value;
+    EXPECT_EQ(id_of(policy, absent), id_of(policy, empty)) << value;
+  }
   Request empty;
-  empty.authorization = "";
-  EXPECT_NE(id_of(policy, absent), id_of(policy, empty));
-  empty = Request();
   empty.session = "";
-  EXPECT_NE(id_of(policy, absent), id_of(policy, empty));
+  EXPECT_EQ(id_of(policy, absent), id_of(policy, empty));
 }
 
 TEST(ScopeTest, one_value_in_two_places_is_not_the_same_caller) {
