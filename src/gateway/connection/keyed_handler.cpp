@@ -211,7 +211,7 @@ Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
 }
 
 Task<void> KeyedHandler::write_reply(RequestContext& request) {
-  reader_.drop_body();  // a slow reader keeps only its response in memory
+  reader_.drop_body();                                         // a slow reader keeps only its response in memory
   if (!writer_.reply().reads_store) request.store_need.end();  // and does not delay a handover
   co_await writer_.write(request);
 }

@@ -84,7 +84,7 @@ TEST_F(Gates, cookie_of_the_caller_is_found_behind_a_comma_or_refused) {
   Gate gate = open({{"store", "memory:"}, {"defaults.caller", "cookie:sid"}});
   const auto begun = [&](std::string_view cookie) {
     Request asked = request();
-    asked.fields.push_back({"Cookie", cookie});
+    asked.fields.push_back({"Cookie", std::string(cookie)});
     asked.repeated_fields = RepeatedFields::joined;
     return gate.begin(asked);
   };
@@ -94,7 +94,7 @@ TEST_F(Gates, cookie_of_the_caller_is_found_behind_a_comma_or_refused) {
   };
   const Begun first = begun("theme=dark,sid=a");
   ASSERT_TRUE(first.claim.has_value());
-  gate.finish(*first.claim, made());
+  EXPECT_EQ(gate.finish(*first.claim, made()).status, 201);
   EXPECT_TRUE(begun("x=1; theme=dark,sid=b; y=2").claim.has_value()) << "another caller";
   EXPECT_EQ(status("sid=a; x=1, 2"), 201) << "the same caller, and a comma in another cookie";
   for (const std::string_view ambiguous : {"sid=a,theme=dark", "sid=a,sid=b", "x=1,sid=a; sid=b"}) {
