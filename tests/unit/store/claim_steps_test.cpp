@@ -254,6 +254,12 @@ TEST_F(LeaseStepsTest, the_first_renewal_counts_from_when_the_lease_was_asked_fo
   EXPECT_EQ(steps_.first(start - 1h), 0s) << "the clock was set back";
 }
 
+// Two more can fail before the lease ends, and one that failed is tried many times.
+TEST_F(LeaseStepsTest, a_lease_is_renewed_when_a_third_of_it_is_over) {
+  EXPECT_EQ(steps_.every(), lease / 3);
+  EXPECT_EQ(steps_.soon(), lease / 30);
+}
+
 TEST_F(LeaseStepsTest, it_holds_while_it_is_renewed_in_time) {
   EXPECT_TRUE(steps_.holds_first(start + lease - 1ms));
   EXPECT_FALSE(steps_.holds_first(start + lease));

@@ -188,6 +188,25 @@ TEST_P(ExchangeStream, a_stream_that_nobody_reads_is_ended_where_the_route_says_
   EXPECT_EQ(prefix.stream_end(), Kind::broken);
 }
 
+TEST_P(ExchangeStream, a_reader_that_comes_back_keeps_the_stream_going) {
+  world.policy.record.abandon_after = 3s;
+  world.backend.then(streams({"a", "b", "c", "d", "e", "f", "g", "h", "i"}, 1s));
+  Call& first = world.send(streaming);
+  world.executor.advance(1500ms);
+  first.leave();
+  world.executor.advance(2s);  // "b" and "c" have found nobody
+  Call& back = world.send(streaming);
+  world.executor.advance(2s);
+  EXPECT_EQ(back.told(), "abcde");
+  back.leave();
+  world.executor.advance(2s);  // it counts from then on, not from when the first one left
+  const Call& last = world.send(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(last.told(), "abcdefghi");
+  EXPECT_EQ(last.stream_end(), Kind::end);
+  EXPECT_EQ(world.record()->state, State::succeeded);
+}
+
 TEST_P(ExchangeStream, a_stream_that_breaks_off_is_unknown_and_keeps_its_prefix) {
   for (const Kind ending : {Kind::broken, Kind::timed_out}) {
     const int key = ending == Kind::broken ? 1 : 2;

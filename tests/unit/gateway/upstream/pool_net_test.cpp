@@ -138,6 +138,35 @@ TEST(PoolOnNet, one_that_the_backend_closes_after_its_answer_is_not_used) {
   stage.finish();
 }
 
+// Half of what the backend promises: it may close the connection in the same moment.
+TEST(PoolOnNet, a_connection_idles_no_longer_than_the_backend_promises) {
+  struct Case {
+    std::string_view promise;
+    Duration idles;
+    std::size_t connections;
+  };
+  for (const Case& c : {Case{"Keep-Alive: timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=2\r\n", 900ms, 1},
+                        Case{"keep-alive: max=100,  Timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=0\r\n", 1ms, 2},
+                        Case{"Keep-Alive: max=2\r\n", 1100ms, 1}, Case{"Keep-Alive: timeout=60\r\n", 3s, 1},
+                        Case{"", 3s, 1}}) {
+    SCOPED_TRACE(c.promise);
+    Stage stage;
+    stage.serve = [&](const Stage::Served& served) {
+      if (!served.whole) return;
+      served.peer.send(fmt::format("HTTP/1.1 200 OK\r\n{}Content-Length: 2\r\n\r\nok", c.promise));
+    };
+    StageClient& client = stage.client();
+    for (int i = 0; i < 2; ++i) {
+      client.ask(get);
+      stage.run(10ms);
+      EXPECT_EQ(client.responses.size(), static_cast<std::size_t>(i + 1));
+      stage.run(c.idles - 10ms);
+    }
+    EXPECT_EQ(stage.connections.size(), c.connections);
+    stage.finish();
+  }
+}
+
 TEST(PoolOnNet, without_descriptors_idle_connections_make_room) {
   Stage stage;
   EXPECT_EQ(status_of(stage, get), 200);
