@@ -151,6 +151,15 @@ TEST_F(GuardBackground, a_claim_is_renewed_in_time_although_its_thread_sleeps) {
   EXPECT_TRUE(store_.wait_for_renewals(2)) << "nobody woke the thread";
 }
 
+TEST_F(GuardBackground, who_waits_is_told_when_a_claim_was_ended) {
+  std::atomic<bool> told = false;
+  Background background(store_, clock_, [&told](const OperationId&) { told = true; });
+  background.end({.verb = Verb::release, .nonce = {{1}}, .terms = {.ttl = 1h}}, Stands::yes);
+  const auto until = monotonic_now() + 20s;
+  while (!told && monotonic_now() < until) std::this_thread::yield();
+  EXPECT_TRUE(told);
+}
+
 TEST_F(GuardBackground, a_renewal_that_failed_is_tried_again_soon) {
   store_.takes_no_renewals = true;
   const Background::Keeping kept(background_, lease_, steps(75s, 25s));

@@ -330,6 +330,12 @@ TEST_F(HandedTest, work_without_a_claim_renews_what_it_is_handed) {
   ASSERT_NE(steps.due(start), nullptr);
 }
 
+TEST_F(HandedTest, a_claim_that_is_older_than_the_one_at_hand_does_not_count) {
+  hand(3);
+  hand(2);
+  EXPECT_EQ(work_.handed(), nonce_of(3));
+}
+
 TEST_F(HandedTest, an_end_goes_to_the_newest_claim) {
   hand(2);
   Op finish = end_of(op_, Verb::finish, op_.nonce);

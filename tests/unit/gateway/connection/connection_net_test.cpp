@@ -137,6 +137,21 @@ TEST(ConnectionOnNet, a_client_that_takes_nothing_is_cut_off) {
   stage.finish();
 }
 
+// Its response is recorded, and what it still reads is in memory.
+TEST(ConnectionOnNet, a_slow_client_does_not_hold_up_a_handover_of_the_store) {
+  Stage stage({}, {.capacity = 4096});
+  stage.serve = [](const Stage::Served& served) {
+    if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
+  };
+  StageClient& client = stage.client();
+  client.peer->set_reading(false);
+  client.ask(keyed);
+  stage.run(1s);
+  EXPECT_EQ(stage.requests, 1U);
+  EXPECT_EQ(stage.gateway->worker(0).metrics().may_need_store.value(), 0U);
+  stage.finish();
+}
+
 // A client that pipelines behind its last request: bytes that nobody reads must not reset the connection under the
 // response.
 TEST(ConnectionOnNet, a_large_response_arrives_although_the_client_has_sent_more_than_was_asked_for) {

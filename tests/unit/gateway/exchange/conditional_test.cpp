@@ -12,6 +12,18 @@ std::string tag_of(std::string_view body) {
   return make_etag({.content_type = "", .content_encoding = "", .body = body});
 }
 
+TEST(EtagOf, another_coding_or_type_is_another_representation) {
+  const auto tag = [](const std::string& fields) {
+    const std::string text = "HTTP/1.1 200 OK\r\n" + fields + "Content-Length: 4\r\n\r\n";
+    http::ResponseHead head;
+    EXPECT_EQ(http::parse(text, http::HeadLimits(), Method::get, head).parsed, http::Parsed::complete);
+    return etag_of(head, "body");
+  };
+  EXPECT_EQ(tag("Content-Encoding: gzip\r\n"), tag("Content-Encoding: gzip\r\nX: y\r\n"));
+  EXPECT_NE(tag("Content-Encoding: gzip\r\n"), tag(""));
+  EXPECT_NE(tag("Content-Type: text/plain\r\n"), tag("Content-Type: text/html\r\n"));
+}
+
 // One connection of a process, and the write at hand on it.
 class Writer {
  public:

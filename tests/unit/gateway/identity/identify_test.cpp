@@ -251,6 +251,22 @@ TEST_F(IdentifyTest, a_derived_key_comes_from_the_body) {
   EXPECT_THAT(missing.error().detail, HasSubstr("json:/order"));
 }
 
+TEST_F(IdentifyTest, of_a_header_that_comes_twice_no_key_is_derived) {
+  route("/**").key.derive = {{.kind = KeySource::Kind::header, .name = "X-Order"}};
+  const auto twice = identified("X-Order: 7\r\nX-Order: 8\r\n", "");
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_EQ(twice.error().kind, ProblemKind::key_required);
+}
+
+// Otherwise a change of the settings would make one operation of two.
+TEST_F(IdentifyTest, a_derived_key_says_where_its_values_come_from) {
+  Policy& policy = route("/**");
+  policy.key.derive = {{.kind = KeySource::Kind::header, .name = "X-Order"}};
+  const auto by_order = operation("X-Order: 7\r\nX-Job: 7\r\n", "");
+  policy.key.derive = {{.kind = KeySource::Kind::header, .name = "X-Job"}};
+  EXPECT_NE(by_order, operation("X-Order: 7\r\nX-Job: 7\r\n", ""));
+}
+
 TEST_F(IdentifyTest, the_caller_is_checked_before_the_body_is_here) {
   Policy& policy = route("/**");
   policy.caller_missing = CallerMissing::reject;

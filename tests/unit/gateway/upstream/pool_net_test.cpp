@@ -167,6 +167,20 @@ TEST(PoolOnNet, a_connection_idles_no_longer_than_the_backend_promises) {
   }
 }
 
+TEST(PoolOnNet, a_backend_that_goes_on_announcing_is_given_up) {
+  for (const std::size_t interim : {http::most_interim_responses, http::most_interim_responses + 1}) {
+    Stage stage({}, {.capacity = 100'000});
+    stage.serve = [&](const Stage::Served& served) {
+      if (!served.whole) return;
+      std::string response;
+      for (std::size_t i = 0; i < interim; ++i) response.append("HTTP/1.1 103 Early Hints\r\n\r\n");
+      served.peer.send(response.append(fine));
+    };
+    EXPECT_EQ(status_of(stage, get), interim > http::most_interim_responses ? 502 : 200);
+    stage.finish();
+  }
+}
+
 TEST(PoolOnNet, without_descriptors_idle_connections_make_room) {
   Stage stage;
   EXPECT_EQ(status_of(stage, get), 200);
