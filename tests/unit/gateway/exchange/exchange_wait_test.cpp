@@ -134,6 +134,21 @@ TEST_P(ExchangeWait, the_next_request_of_a_connection_has_nothing_of_the_one_bef
   EXPECT_EQ(call.reply().settled, std::nullopt);
 }
 
+// Otherwise it would not tell other gateways when the owner ends.
+TEST_P(ExchangeWait, the_store_knows_that_somebody_waits) {
+  bool noted = false;
+  world.store.fail_when([&noted](const Op& op, std::size_t) {
+    noted = noted || op.waits == Waits::yes;
+    return Fault::none;
+  });
+  owner_works(5s);
+  world.executor.advance(1s);
+  EXPECT_FALSE(noted);
+  world.send();
+  world.executor.advance(1s);
+  EXPECT_TRUE(noted);
+}
+
 // It tried on after its client was told that the outcome is unknown.
 TEST_P(ExchangeWait, a_waiter_is_woken_by_an_outcome_that_is_recorded_late) {
   if (GetParam().shared == Shared::yes) return;  // when the lease has ended, everybody knows
