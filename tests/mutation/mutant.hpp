@@ -1,5 +1,5 @@
-// The switch of the mutants in tests/mutation/patches. Every source of that build is compiled with this header, and nothing
-// else is. ONCE_MUTANT in the environment names the one mutant that is on.
+// The switch of the mutants in tests/mutation/patches. Every source of that build is compiled with this header, and
+// nothing else is. ONCE_MUTANT in the environment names the one mutant that is on.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Two sessions of MySQL on one key. A third one holds the row until both wait for it, so that both have read it as it was
-// before either of them writes.
+// Two sessions of MySQL on one key. A third one holds the row until both wait for it, so that both have read it as it
+// was before either of them writes.
 #include <array>
 #include <thread>
 
@@ -98,8 +98,9 @@ TEST_F(MysqlRaceTest, a_late_owner_and_the_worker_that_takes_over_never_both_suc
     std::string call;
     std::string verdict;  // of a claim that comes after it
   };
-  for (const Write& write : {Write{"CALL once_finish('{}', 200, '{{}}', '')", "replay|1"},
-                             Write{"CALL once_fail('{}')", "execute|2"}, Write{"CALL once_renew('{}', 30)", "in_flight|1"}}) {
+  for (const Write& write :
+       {Write{"CALL once_finish('{}', 200, '{{}}', '')", "replay|1"}, Write{"CALL once_fail('{}')", "execute|2"},
+        Write{"CALL once_renew('{}', 30)", "in_flight|1"}}) {
     SCOPED_TRACE(write.call);
     const auto late = [&](const Key& it) { return fmt::format(fmt::runtime(write.call), it.claim); };
     const Key kept = claimed_by_worker();

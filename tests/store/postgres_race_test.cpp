@@ -1,5 +1,5 @@
-// Two sessions of PostgreSQL on one key. A third one holds the row until both wait for it, so that both have read it as it
-// was before either of them writes.
+// Two sessions of PostgreSQL on one key. A third one holds the row until both wait for it, so that both have read it as
+// it was before either of them writes.
 #include <array>
 #include <thread>
 
@@ -30,8 +30,7 @@ class PostgresRace : public PostgresTest {
 
   // Until this many sessions wait for a lock.
   void wait_for_waiters(int count) {
-    sql_.wait_for(
-        fmt::format("(SELECT count(*) = {} FROM pg_stat_activity WHERE wait_event_type = 'Lock')", count));
+    sql_.wait_for(fmt::format("(SELECT count(*) = {} FROM pg_stat_activity WHERE wait_event_type = 'Lock')", count));
   }
 
   using Answers = std::array<std::string, 2>;

@@ -63,7 +63,7 @@ BANS = (
         but=("src/base/layers.hpp", "tests/unit/support/layers.hpp")),
     Ban("public-namespace", r"^namespace once \{", "the namespace of the folder (base/layers.hpp); once:: is the public API",
         "namespace once {", "namespace once::core {", folders=("src/", "sim/", "tests/", "bench/"),
-        but=("src/base/layers.hpp", "tests/unit/support/layers.hpp", "tests/consumer/")),
+        but=("src/base/layers.hpp", "tests/unit/support/layers.hpp", "tests/consumer/", "tests/mutation/mutant.hpp")),
 )
 
 TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)

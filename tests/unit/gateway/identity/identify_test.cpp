@@ -116,10 +116,10 @@ TEST_F(IdentifyTest, parameters_hide_no_route_wherever_a_backend_ends_them) {
 TEST_F(IdentifyTest, a_backend_with_several_habits_at_once_finds_no_way_around_a_key) {
   route("/v1/charges/refunds").key.required = Required::yes;
   route("/**");
-  for (const std::string path : {"/v1%2Fcharges%5Crefunds;x",         // an encoded slash, a backslash, parameters
-                                 "/v1%2fcharges\\refunds;x=y",         //
-                                 "/v1/charges;x%2F%5Crefunds",         // parameters that end at the slash; a backslash
-                                 "/v1%2Fcharges;x%5Crefunds",          // and that end at a backslash
+  for (const std::string path : {"/v1%2Fcharges%5Crefunds;x",       // an encoded slash, a backslash, parameters
+                                 "/v1%2fcharges\\refunds;x=y",      //
+                                 "/v1/charges;x%2F%5Crefunds",      // parameters that end at the slash; a backslash
+                                 "/v1%2Fcharges;x%5Crefunds",       // and that end at a backslash
                                  "/v1;a%2Fcharges;x%5Crefunds"}) {  // all five
     const RoutedRequest found = routed("POST " + path);
     ASSERT_TRUE(found.refused.has_value()) << path;

@@ -36,23 +36,26 @@ TEST(PoolOnNet, a_connection_is_used_again) {
 }
 
 TEST(PoolOnNet, a_connection_whose_request_was_not_written_is_not_used_again) {
-  Stage stage({}, {.capacity = 2000});
-  stage.serve = [](const Stage::Served& served) {
-    if (served.whole) return served.peer.send(fine);
-    if (served.request.length < 1000) return;
-    // Answers the large one at once, and reads no more of it for a while.
-    served.peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
-    served.peer.set_reading(false);
-  };
-  StageClient& large = stage.client();
-  large.ask(post("large", 50'000));
-  // The gateway gives up writing, and reads the answer.
-  for (unsigned i = 0; i < 1000 && large.responses.empty(); ++i) stage.run(100ms);
-  EXPECT_EQ(large.response().status, 413);
-  stage.connections[0]->peer->set_reading(true);
-  EXPECT_EQ(status_of(stage, post("b")), 200);
-  EXPECT_EQ(stage.connections.size(), 2U);
-  stage.finish();
+  for (const bool reused : {false, true}) {
+    Stage stage({}, {.capacity = 2000});
+    stage.serve = [](const Stage::Served& served) {
+      if (served.whole) return served.peer.send(fine);
+      if (served.request.length < 1000) return;
+      // Answers the large one at once, and reads no more of it for a while.
+      served.peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
+      served.peer.set_reading(false);
+    };
+    if (reused) EXPECT_EQ(status_of(stage, post("first")), 200);
+    StageClient& large = stage.client();
+    large.ask(post("large", 50'000));
+    // The gateway gives up writing, and reads the answer.
+    for (unsigned i = 0; i < 1000 && large.responses.empty(); ++i) stage.run(100ms);
+    EXPECT_EQ(large.response().status, 413);
+    stage.connections[0]->peer->set_reading(true);
+    EXPECT_EQ(status_of(stage, post("b")), 200);
+    EXPECT_EQ(stage.connections.size(), 2U);
+    stage.finish();
+  }
 }
 
 TEST(PoolOnNet, a_connection_whose_response_was_not_read_is_not_used_again) {
@@ -145,10 +148,10 @@ TEST(PoolOnNet, a_connection_idles_no_longer_than_the_backend_promises) {
     Duration idles;
     std::size_t connections;
   };
-  for (const Case& c : {Case{"Keep-Alive: timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=2\r\n", 900ms, 1},
-                        Case{"keep-alive: max=100,  Timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=0\r\n", 1ms, 2},
-                        Case{"Keep-Alive: max=2\r\n", 1100ms, 1}, Case{"Keep-Alive: timeout=60\r\n", 3s, 1},
-                        Case{"", 3s, 1}}) {
+  for (const Case& c :
+       {Case{"Keep-Alive: timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=2\r\n", 900ms, 1},
+        Case{"keep-alive: max=100,  Timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=0\r\n", 1ms, 2},
+        Case{"Keep-Alive: max=2\r\n", 1100ms, 1}, Case{"Keep-Alive: timeout=60\r\n", 3s, 1}, Case{"", 3s, 1}}) {
     SCOPED_TRACE(c.promise);
     Stage stage;
     stage.serve = [&](const Stage::Served& served) {
