@@ -1,5 +1,5 @@
-// Requests one after the other on one connection: what is counted for the first is neither forgotten nor counted again, and
-// what it held is free for the next.
+// Requests one after the other on one connection: what is counted for the first is neither forgotten nor counted again,
+// and what it held is free for the next.
 #include <gtest/gtest.h>
 
 #include "tests/unit/support/sim_stage.hpp"
@@ -30,11 +30,11 @@ TEST(KeepAliveOnNet, stored_bytes_are_counted_from_request_to_request_of_a_conne
     int status;
     std::string_view what;
   };
-  for (const Step& step : {Step{"a", "a1", 200, "executed"}, Step{"a", "a1", 200, "replayed"},
-                           Step{"a", "a1", 200, "replayed"}, Step{"a", "a2", 200, "executed"},
-                           Step{"b", "b1", 200, "executed"}, Step{"a", "a3", 200, "executed"},
-                           Step{"a", "a4", 429, ""}, Step{"b", "b2", 200, "executed"}, Step{"a", "a2", 200, "replayed"},
-                           Step{"b", "b3", 200, "executed"}, Step{"b", "b4", 429, ""}, Step{"a", "a5", 429, ""}}) {
+  for (const Step& step :
+       {Step{"a", "a1", 200, "executed"}, Step{"a", "a1", 200, "replayed"}, Step{"a", "a1", 200, "replayed"},
+        Step{"a", "a2", 200, "executed"}, Step{"b", "b1", 200, "executed"}, Step{"a", "a3", 200, "executed"},
+        Step{"a", "a4", 429, ""}, Step{"b", "b2", 200, "executed"}, Step{"a", "a2", 200, "replayed"},
+        Step{"b", "b3", 200, "executed"}, Step{"b", "b4", 429, ""}, Step{"a", "a5", 429, ""}}) {
     SCOPED_TRACE(step.key);
     client.responses.clear();
     client.ask(post_of(step.caller, step.key));
@@ -51,9 +51,10 @@ TEST(KeepAliveOnNet, the_memory_of_bodies_is_free_again_for_the_next_request_of_
   StageClient& client = stage.client();
   for (int i = 0; i < 6; ++i) {
     client.responses.clear();
-    client.ask(fmt::format("POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k{}\r\n"
-                           "Content-Length: 150000\r\n\r\n{}",
-                           i, std::string(150'000, 'b')));
+    client.ask(
+        fmt::format("POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k{}\r\n"
+                    "Content-Length: 150000\r\n\r\n{}",
+                    i, std::string(150'000, 'b')));
     stage.run(1s);
     EXPECT_EQ(client.response().status, 200) << i;
     EXPECT_EQ(stage.gateway->shared().usage.body_bytes, 0U) << i;
