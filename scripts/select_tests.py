@@ -45,7 +45,7 @@ TESTS_OF = (
     (r"^bindings/python/", r"^python\.(package|asgi|wsgi|guard|process)$"),
     (r"^tests/python/(stories|support|apps)", r"^python\.(asgi|wsgi|django)$"),
 )
-ALWAYS = r"^tidy\.(format|bans|clang_tidy)$"
+ALWAYS = r"^tidy\.(format|bans|clang_tidy)$|^mutation\.apply$"
 
 
 def git(*arguments):

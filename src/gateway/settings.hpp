@@ -111,7 +111,7 @@ struct Route {
 
 // Limits of one caller, or one address, at this gateway. 0: unlimited.
 struct CallerLimits {
-  std::size_t in_flight = 0;       // requests with a key busy at one time
+  std::size_t in_flight = 0;       // requests with a key in progress at one time
   std::size_t new_keys = 0;        // a second
   std::size_t new_keys_burst = 0;  // at once; 0: twice new_keys. Only tests set it
   std::size_t stored_bytes = 0;    // of answers that have not expired

@@ -2,9 +2,11 @@
 #include <atomic>
 #include <new>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "guard/background.hpp"
 #include "guard/engine.hpp"
 #include "store/memory/memory_store.hpp"
 #include "tests/unit/support/manual_clock.hpp"
@@ -22,7 +24,9 @@ class LossyStore final : public Store {
   void execute(std::span<Op* const> batch) override {
     if (throws) throw std::bad_alloc();
     for (Op* op : batch) {
-      const bool refused = op->verb == Verb::finish && takes_no_outcomes;
+      if (op->verb == Verb::renew) ++renewals_;
+      const bool refused =
+          (op->verb == Verb::finish && takes_no_outcomes) || (op->verb == Verb::renew && takes_no_renewals);
       if (!refused) inner_.execute({&op, 1});
       if (refused || (op->verb == Verb::claim && loses_claims)) {
         answer_failed(*op, StoreFault::unavailable, "as the test says");
@@ -31,11 +35,20 @@ class LossyStore final : public Store {
   }
   Traits traits() const override { return inner_.traits(); }
 
+  // False: they did not come.
+  bool wait_for_renewals(int count) {
+    const auto until = monotonic_now() + 20s;
+    while (renewals_ < count && monotonic_now() < until) std::this_thread::yield();
+    return renewals_ >= count;
+  }
+
   std::atomic<bool> loses_claims = false;  // they are made, and nobody is told
   std::atomic<bool> takes_no_outcomes = false;
+  std::atomic<bool> takes_no_renewals = false;
   std::atomic<bool> throws = false;
 
  private:
+  std::atomic<int> renewals_ = 0;
   MemoryStore inner_;
 };
 
@@ -111,6 +124,47 @@ TEST_P(GuardOfItsOwn, guard_ends_while_something_is_left) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, GuardOfItsOwn, testing::Values(Shared::no));
+
+class GuardBackground : public testing::Test {
+ protected:
+  // Of a claim that was made so long ago.
+  LeaseSteps steps(Duration lease, Duration age) const {
+    LeaseSteps made;
+    made.start({.verb = Verb::claim, .nonce = {{1}}, .terms = {.lease = lease}}, clock_.now() - age, nullptr);
+    return made;
+  }
+
+  ManualClock clock_;
+  LossyStore store_{clock_, Shared::yes};
+  Background background_{store_, clock_, [](const OperationId&) {}};
+  Lease lease_{.id = {}, .nonce = {{1}}};
+};
+
+TEST_F(GuardBackground, a_claim_is_renewed_in_time_although_its_thread_sleeps) {
+  const Background::Keeping gone(background_, lease_, steps(3h, 1h));
+  const auto until = monotonic_now() + 20s;
+  // From then on the thread has the mutex until it sleeps, and has nothing to renew.
+  while (!lease_.lost && monotonic_now() < until) std::this_thread::yield();
+  ASSERT_TRUE(lease_.lost);
+  Lease second{.id = {}, .nonce = {{1}}};
+  const Background::Keeping kept(background_, second, steps(300ms, 0s));
+  EXPECT_TRUE(store_.wait_for_renewals(2)) << "nobody woke the thread";
+}
+
+TEST_F(GuardBackground, who_waits_is_told_when_a_claim_was_ended) {
+  std::atomic<bool> told = false;
+  Background background(store_, clock_, [&told](const OperationId&) { told = true; });
+  background.end({.verb = Verb::release, .nonce = {{1}}, .terms = {.ttl = 1h}}, Stands::yes);
+  const auto until = monotonic_now() + 20s;
+  while (!told && monotonic_now() < until) std::this_thread::yield();
+  EXPECT_TRUE(told);
+}
+
+TEST_F(GuardBackground, a_renewal_that_failed_is_tried_again_soon) {
+  store_.takes_no_renewals = true;
+  const Background::Keeping kept(background_, lease_, steps(75s, 25s));
+  EXPECT_TRUE(store_.wait_for_renewals(2)) << "the next one would be due in 25 seconds";
+}
 
 }  // namespace guard_late_test
 }  // namespace once::guard

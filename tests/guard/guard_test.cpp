@@ -326,6 +326,12 @@ TEST_F(GuardTest, what_cannot_be_sanitised_or_is_too_large_is_not_kept_and_not_d
   EXPECT_EQ(guard.run(cut, [] { return Json{"{}"}; }).reason, Reason::not_kept);
   EXPECT_TRUE(guard.run(request("large"), [] { return std::string(11, 'x'); }).succeeded());
   EXPECT_EQ(guard.run(request("large"), [] { return std::string(); }).reason, Reason::not_kept);
+  EXPECT_EQ(guard.run(request("large"), [] { return std::string(); }).reason, Reason::not_kept);
+  for (const std::size_t size : {10U, 11U}) {
+    const Request held = request("held " + std::to_string(size));
+    EXPECT_TRUE(guard.claim(held).claim->succeed(std::string(size, 'x')).succeeded());
+    EXPECT_EQ(guard.claim(held).outcome.value.has_value(), size == 10);
+  }
 }
 
 TEST_F(GuardTest, a_claim_is_taken_over_after_the_threshold_and_its_holder_is_refused) {

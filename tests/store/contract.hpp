@@ -12,6 +12,7 @@
 #include "tests/store/contract/load.hpp"
 #include "tests/store/contract/operators.hpp"
 #include "tests/store/contract/outside.hpp"
+#include "tests/store/contract/races.hpp"
 #include "tests/store/contract/stream.hpp"
 #include "tests/store/contract/time.hpp"
 #include "tests/store/contract/tombstone.hpp"

@@ -463,6 +463,30 @@ TEST_F(JournalLimits, a_claim_that_is_at_work_outlives_its_expiry) {
   EXPECT_EQ(machine_->run(claim_op(1, 3)).verdict, Verdict::replay);
 }
 
+// Cleaning copies what is needed, and of what has expired only a tombstone. A claim whose lease runs has not expired.
+TEST_F(JournalLimits, a_claim_that_is_at_work_is_carried_as_it_is_when_its_time_has_passed) {
+  for (const Owner owner : {Owner::process, Owner::outside}) {
+    for (const Duration tombstone : {Duration::zero(), Duration(hours(1))}) {
+      begin({.segment_bytes = 4096, .cache_bytes = 0});
+      Op held = claim_op(1, 1, seconds(5));
+      held.terms.lease = hours(1);
+      held.terms.owner = owner;
+      held.terms.tombstone = tombstone;
+      ASSERT_EQ(machine_->run(held).verdict, Verdict::execute);
+      for (std::uint64_t key = 100; key < 200; ++key) record(key, seconds(5));
+      machine_->clock.advance(minutes(1));
+      for (int i = 0; i < 5; ++i) tick(seconds(0));
+      ASSERT_GT(stats().carried, 0U);
+      EXPECT_EQ(machine_->run(claim_op(1, 2)).verdict, Verdict::in_flight);
+      const Op found = machine_->run(lookup_op(1));
+      ASSERT_TRUE(found.record.has_value());
+      EXPECT_EQ(found.record->state, State::started);
+      EXPECT_EQ(machine_->run(finish_op(1, 1, outcome_of(5))).status, OpStatus::done);
+      EXPECT_EQ(machine_->run(claim_op(1, 3)).verdict, Verdict::replay);
+    }
+  }
+}
+
 TEST_F(JournalLimits, a_claim_that_was_taken_up_again_after_a_restart_is_not_swept) {
   begin({.segment_bytes = segment_bytes});
   ASSERT_EQ(machine_->run(claim_op(1, 1, minutes(1))).status, OpStatus::done);

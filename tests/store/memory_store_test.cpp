@@ -119,6 +119,16 @@ TEST_F(MemoryStoreTest, the_bound_holds_under_ten_times_its_load) {
   EXPECT_FALSE(knows(store, recent.front().id));
 }
 
+TEST_F(MemoryStoreTest, the_room_of_a_stream_is_free_again_when_its_claim_is_released) {
+  MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 1});
+  for (int i = 0; i < 20; ++i) {
+    const Claimed who = somebody();
+    ASSERT_EQ(claim(store, who).verdict, Verdict::execute);
+    ASSERT_EQ(append(store, who, 0, 100'000).status, OpStatus::done) << i;
+    ASSERT_EQ(run(store, {.verb = Verb::release, .id = who.id, .nonce = who.nonce}).status, OpStatus::done);
+  }
+}
+
 TEST_F(MemoryStoreTest, what_is_of_one_request_is_counted_and_goes_with_its_record) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
   const Claimed who = somebody();

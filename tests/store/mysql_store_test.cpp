@@ -15,9 +15,11 @@ std::unique_ptr<contract::StoreUnderTest> make() {
   static const Log log(clock, STDERR_FILENO, LogLevel::warn, LogFormat::text);
   static const auto applied = mysql::apply_schema(contract::server_url(), ServerSettings());
   if (!applied) throw std::runtime_error(applied.error().detail);
-  auto store = MysqlStore::open(contract::server_url(), ServerSettings(), log);
-  if (!store) throw std::runtime_error(store.error().detail);
-  return std::make_unique<contract::ServerUnderTest>(std::move(*store));
+  return std::make_unique<contract::ServerUnderTest>([] {
+    auto store = MysqlStore::open(contract::server_url(), ServerSettings(), log);
+    if (!store) throw std::runtime_error(store.error().detail);
+    return std::move(*store);
+  });
 }
 
 }  // namespace

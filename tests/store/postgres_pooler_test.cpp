@@ -22,7 +22,7 @@ std::unique_ptr<PostgresStore> open_pooled() {
 }
 
 std::unique_ptr<contract::StoreUnderTest> make() {
-  return std::make_unique<contract::ServerUnderTest>(open_pooled());
+  return std::make_unique<contract::ServerUnderTest>([] { return open_pooled(); });
 }
 
 Op claim_of(const OperationId& id) {

@@ -16,9 +16,11 @@ std::unique_ptr<contract::StoreUnderTest> make() {
   if (const auto applied = postgres::apply_schema(contract::server_url(), ServerSettings()); !applied) {
     throw std::runtime_error(applied.error().detail);
   }
-  auto store = PostgresStore::open(contract::server_url(), ServerSettings(), log);
-  if (!store) throw std::runtime_error(store.error().detail);
-  return std::make_unique<contract::ServerUnderTest>(std::move(*store));
+  return std::make_unique<contract::ServerUnderTest>([] {
+    auto store = PostgresStore::open(contract::server_url(), ServerSettings(), log);
+    if (!store) throw std::runtime_error(store.error().detail);
+    return std::move(*store);
+  });
 }
 
 }  // namespace

@@ -12,9 +12,11 @@ namespace {
 std::unique_ptr<contract::StoreUnderTest> make() {
   static const SystemClock clock;
   static const Log log(clock, STDERR_FILENO, LogLevel::warn, LogFormat::text);
-  auto store = RedisStore::open(contract::server_url(), ServerSettings(), log);
-  if (!store) throw std::runtime_error(store.error().detail);
-  return std::make_unique<contract::ServerUnderTest>(std::move(*store));
+  return std::make_unique<contract::ServerUnderTest>([] {
+    auto store = RedisStore::open(contract::server_url(), ServerSettings(), log);
+    if (!store) throw std::runtime_error(store.error().detail);
+    return std::move(*store);
+  });
 }
 
 }  // namespace

@@ -271,6 +271,15 @@ TEST_F(SealedChunks, of_two_keys_open_as_long_as_both_are_there) {
   EXPECT_FALSE(underneath.record->outcome->contains("final head"));
 }
 
+TEST_F(SealedChunks, do_not_open_in_another_place) {
+  append(sealed_, "head");
+  append(sealed_, "one");
+  const Op raw = run(inner_, {.verb = Verb::read, .id = op_.id, .chunk = 1, .chunk_bytes = 1000});
+  ASSERT_EQ(raw.chunks.size(), 1U);
+  append(inner_, *raw.chunks[0]);
+  EXPECT_EQ(read(current_).status, OpStatus::failed);
+}
+
 // Its head begins as what version 2 has sealed, and its chunks with anything.
 TEST_F(SealedChunks, from_before_there_were_keys_are_passed_as_they_are) {
   using namespace std::string_literals;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,14 +40,21 @@ inline void advance_server_clock(Duration by) {
 
 class ServerUnderTest final : public StoreUnderTest {
  public:
-  explicit ServerUnderTest(std::unique_ptr<Store> store) : store_(std::move(store)) {}
+  // Each call of `open` opens a store with connections of its own.
+  explicit ServerUnderTest(std::function<std::unique_ptr<Store>()> open) : open_(std::move(open)), store_(open_()) {}
   Store& store() override { return *store_; }
+  Store& other() override {
+    if (other_ == nullptr) other_ = open_();
+    return *other_;
+  }
   void advance(Duration by) override { advance_server_clock(by); }
   // The clock runs by itself, too: what a test does between two steps must take far less than this.
   Duration unit() const override { return std::chrono::seconds(10); }
 
  private:
+  std::function<std::unique_ptr<Store>()> open_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<Store> other_;
 };
 
 }  // namespace once::contract

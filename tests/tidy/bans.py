@@ -71,7 +71,7 @@ BANS = (
         but=("src/base/layers.hpp", "tests/unit/support/layers.hpp")),
     Ban("public-namespace", r"^namespace once \{", "the namespace of the folder (base/layers.hpp); once:: is the public API",
         "namespace once {", "namespace once::core {", folders=("src/", "sim/", "tests/", "bench/"),
-        but=("src/base/layers.hpp", "tests/unit/support/layers.hpp", "tests/consumer/")),
+        but=("src/base/layers.hpp", "tests/unit/support/layers.hpp", "tests/consumer/", "tests/mutation/mutant.hpp")),
     wording("unnamed-subject", r"\b(nobody|somebody|whoever|those who)\b",
             "the subject: the client, the owner, an operator, another process", "nobody waits for this",
             "no client waits for this"),

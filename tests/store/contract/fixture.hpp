@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +28,9 @@ class StoreUnderTest {
  public:
   virtual ~StoreUnderTest() = default;
   virtual Store& store() = 0;
+
+  // The store of another gateway on the same data. Of one that is not shared: the store itself, for another thread.
+  virtual Store& other() { return store(); }
 
   // Moves the store's time on: a virtual clock is set, a real one is waited for.
   virtual void advance(Duration by) = 0;
@@ -98,9 +104,10 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
     return op;
   }
 
-  Op run(Op op) {
+  Op run(Op op) { return run_on(store(), std::move(op)); }
+  static Op run_on(Store& store, Op op) {
     Op* const batch = &op;
-    store().execute({&batch, 1});
+    store.execute({&batch, 1});
     return op;
   }
   Op claim(const OperationId& id, const Nonce& nonce, OnUnknown on_unknown = OnUnknown::takeover) {
@@ -228,7 +235,82 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
 
   std::string new_label() { return to_hex(new_nonce()).substr(0, 16); }
 
+  // Two gateways at once on one key (races.hpp).
+  static constexpr std::size_t race_rounds = 40;
+
+  struct Pair {
+    Op one;
+    Op two;
+  };
+
+  // Both ops of a pair at the same time, pair after pair.
+  std::vector<Pair> race(std::vector<Pair> pairs) {
+    std::atomic<std::size_t> at = 0;  // neither side is ahead of the other
+    const auto run_all = [&](Store& store, Op Pair::* op) {
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        ++at;
+        while (at < 2 * (i + 1)) std::this_thread::yield();
+        for (int tries = 0; tries < 20; ++tries) {  // the other one may hold the row for longer than a store waits
+          pairs[i].*op = run_on(store, std::move(pairs[i].*op));
+          if ((pairs[i].*op).status != OpStatus::failed) break;
+        }
+      }
+    };
+    Store& first = store();
+    Store& second = other();
+    std::jthread others([&] { run_all(second, &Pair::two); });
+    run_all(first, &Pair::one);
+    others.join();
+    return pairs;
+  }
+
+  static bool executes(const Op& claim) { return claim.status == OpStatus::done && claim.verdict == Verdict::execute; }
+
+  std::vector<Made> many(State state) {
+    std::vector<Made> all;
+    for (std::size_t i = 0; i < race_rounds; ++i) all.push_back(made(state));
+    return all;
+  }
+
+  Pair two_claims(const OperationId& id) {
+    return {claim_op(id, new_nonce(), OnUnknown::retry), claim_op(id, new_nonce(), OnUnknown::retry)};
+  }
+
+  // Two claims on each of these: one executes, as this attempt.
+  void expect_one_claim(const std::vector<Made>& keys, Attempt attempt) {
+    std::vector<Pair> pairs;
+    for (const Made& it : keys) pairs.push_back(two_claims(it.id));
+    for (const auto& [one, two] : race(std::move(pairs))) {
+      EXPECT_NE(executes(one), executes(two)) << one.error << two.error;
+      const Op& winner = executes(one) ? one : two;
+      const Op& loser = executes(one) ? two : one;
+      EXPECT_EQ(loser.verdict, Verdict::in_flight);
+      ASSERT_TRUE(winner.record.has_value());
+      EXPECT_EQ(winner.record->attempt, attempt);
+      const Op found = lookup(winner.id);
+      ASSERT_TRUE(found.record.has_value());
+      EXPECT_EQ(found.record->nonce, winner.nonce);
+      EXPECT_EQ(found.record->attempt, attempt);
+      EXPECT_EQ(finish(winner.id, winner.nonce).status, OpStatus::done);
+      EXPECT_EQ(finish(loser.id, loser.nonce).status, OpStatus::lost);
+    }
+  }
+
+  // A claim, and another write of the same key: exactly one of them is done.
+  void expect_claim_or(const std::vector<Made>& keys, auto&& other_op) {
+    std::vector<Pair> pairs;
+    for (const Made& it : keys) pairs.push_back({claim_op(it.id, new_nonce(), OnUnknown::retry), other_op(it)});
+    for (const auto& [claim, write] : race(std::move(pairs))) {
+      ASSERT_EQ(claim.status, OpStatus::done) << claim.error;
+      EXPECT_NE(executes(claim), write.status == OpStatus::done) << write.error;
+      const Op found = lookup(claim.id);
+      ASSERT_TRUE(found.record.has_value());
+      EXPECT_EQ(found.record->nonce == claim.nonce, executes(claim));
+    }
+  }
+
   Store& store() { return subject_->store(); }
+  Store& other() { return subject_->other(); }
 
   static constexpr Fingerprint request{{1}};
   static constexpr Fingerprint other_request{{2}};

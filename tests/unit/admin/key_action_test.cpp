@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "gateway/stream/stopped_stream.hpp"
+#include "store/memory/memory_store.hpp"
+#include "tests/unit/support/virtual_time.hpp"
 
 namespace once::admin {
 namespace key_action_test {
@@ -47,6 +49,39 @@ TEST(KeyAction, a_stop_finishes_in_the_name_of_the_owner_with_the_chunks_that_ar
   EXPECT_EQ(op.route, "/chat");
   EXPECT_TRUE(op.outcome->contains("A: b\r\nIdempotency-Stopped: true\r\n"));
   EXPECT_EQ(state_after(Action::stop, asked), "succeeded");
+}
+
+// For a store that is executed by whoever asks.
+class InlineLanes final : public Lanes {
+ public:
+  using Lanes::Lanes;
+
+ protected:
+  Submit submit(Pending& /*pending*/) override { return Submit::refused; }
+};
+
+TEST(KeyAction, who_waits_for_the_key_is_told) {
+  ManualClock clock;
+  VirtualExecutor executor(clock);
+  MemoryStore store(clock, {.shards = 1});
+  InlineLanes lanes(store);
+  Waiters waiters;
+  bool told = false;
+  const auto wait = [&](const OperationId& id) -> Task<void> {
+    Waiters::Ticket ticket(waiters, id, executor);
+    co_await ticket.wait(std::chrono::hours(1));
+    told = true;
+  };
+  const auto act = [&](const KeyInfo& key) -> Task<void> {
+    Op op = op_of(key, Action::release, {});
+    co_await carry_out(op, key, lanes, waiters, executor);
+  };
+  const KeyInfo key = live_key();
+  spawn(wait(key.id));
+  spawn(act(key));
+  executor.run_ready();
+  EXPECT_TRUE(told);
+  executor.run_to_the_end();
 }
 
 }  // namespace key_action_test

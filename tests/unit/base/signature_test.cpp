@@ -30,6 +30,10 @@ TEST(SignatureKey, rfc_7515_a1_hmac_sha_256) {
   const std::string message = std::string("eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.").append(payload);
   EXPECT_TRUE(key->verifies(message, decoded("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")));
   EXPECT_FALSE(key->verifies(message + "x", decoded("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")));
+  const std::string whole = decoded("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
+  EXPECT_FALSE(key->verifies(message, whole.substr(0, 31)));
+  EXPECT_FALSE(key->verifies(message, ""));
+  EXPECT_FALSE(key->verifies(message, whole + whole));
 }
 
 TEST(SignatureKey, rfc_7515_a2_rsa) {

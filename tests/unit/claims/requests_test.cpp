@@ -55,6 +55,7 @@ TEST(ClaimRequest, mistakes_are_named) {
   };
   EXPECT_EQ(mistake(R"({"key":"k"})"), R"("scope" is missing.)");
   EXPECT_EQ(mistake(R"({"scope":"s","key":"k","leese":"1s"})"), R"(Unknown member "leese"; did you mean "lease"?)");
+  EXPECT_EQ(mistake(R"({"scope":"s","key":"k","lease":"1h","ttl":"1h"})"), R"("lease" must be shorter than "ttl".)");
   EXPECT_EQ(mistake(R"({"scope":"s","key":"k","lease":"25h"})"),
             R"("lease" must be a duration from 1s to 24h, such as "30s".)");
   EXPECT_EQ(mistake(R"({"scope":"s","key":"a\u0000b"})"),

@@ -23,6 +23,18 @@ TEST(ConfigCodec, addresses) {
   }
 }
 
+TEST(ConfigCodec, origins_are_as_browsers_send_them) {
+  const auto codec = origin_codec();
+  for (const std::string good :
+       {"*", "https://app.example", "http://localhost:3000", "https://app.example:444", "http://a:443"}) {
+    EXPECT_TRUE(codec.parse(good).has_value()) << good;
+  }
+  for (const std::string bad : {"", "app.example", "https://app.example:443", "http://app.example:80",
+                                "https://App.example", "https://app.example/", "https://*.example", "://a"}) {
+    EXPECT_FALSE(codec.parse(bad).has_value()) << bad;
+  }
+}
+
 TEST(ConfigCodec, sources_of_secrets) {
   const auto codec = secret_source_codec();
   for (const std::string good : {"", "file:/etc/once/token", "env:ONCE_ADMIN_TOKEN", "sixteen-bytes-at-least"}) {

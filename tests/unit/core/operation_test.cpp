@@ -25,6 +25,14 @@ TEST(Operation, a_key_never_crosses_callers_methods_or_paths) {
   EXPECT_NE(one, id({"alice", "POST", "/pay"}, "k2"));
 }
 
+// It is shown to operators, and must say nothing of the ids of anybody's operations.
+TEST(Operation, a_callers_tag_is_no_part_of_an_id) {
+  const std::string no_scope(8, '\0');  // as an id begins
+  const std::vector<std::string_view> parts = {no_scope, "k"};
+  const TenantTag tag = OperationIds("secret").tenant(parts);
+  EXPECT_FALSE(to_hex(id({}, "k")).starts_with(std::string_view(tag.data(), tag.size())));
+}
+
 TEST(Operation, bytes_do_not_move_between_parts) {
   EXPECT_NE(id({"ab", "c"}, "k"), id({"a", "bc"}, "k"));
   EXPECT_NE(id({"a", "b"}, "k"), id({"a"}, "bk"));

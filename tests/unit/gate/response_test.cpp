@@ -28,6 +28,7 @@ TEST(PreparedResponses, what_could_become_another_response_is_refused) {
   EXPECT_FALSE(prepare({.status = 600}).has_value());
   EXPECT_FALSE(prepare({.reason = "a\r\nb: c"}).has_value());
   EXPECT_FALSE(prepare({.fields = {{"a", "1\nb: 2"}}}).has_value());
+  EXPECT_FALSE(prepare({.fields = {{"a", "1\r\nb: 2"}}}).has_value());
   EXPECT_FALSE(prepare({.fields = {{"a\r\nb", "1"}}}).has_value());
   EXPECT_FALSE(prepare({.fields = {{"", "1"}}}).has_value());
   EXPECT_FALSE(prepare({.fields = {{"a b", "1"}}}).has_value());

@@ -383,6 +383,24 @@ TEST_P(TlsServerName, the_certificate_for_it_is_shown_and_verified) {
   }
 }
 
+// Whatever order the certificates are in.
+class TlsWildcard : public TlsSocket, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Order, TlsWildcard, testing::Bool());
+
+TEST_P(TlsWildcard, a_certificate_for_the_exact_name_comes_before_a_wildcard) {
+  make("wild", "DNS:*.shop.test");
+  make("exact", "DNS:pay.shop.test");
+  const bool wildcard_first = GetParam();
+  for (const std::string name : {wildcard_first ? "wild" : "exact", wildcard_first ? "exact" : "wild"}) {
+    server.certificates.push_back(certificates.path(name + ".pem"));
+    server.keys.push_back(certificates.path(name + ".key"));
+  }
+  connect(local_pair(), "pay.shop.test");
+  shake_hands();
+  EXPECT_EQ(near_shook, Io::ok);
+  EXPECT_THAT(near->tls()->peer_subject(), HasSubstr("CN=exact"));
+}
+
 TEST_F(TlsSocket, a_server_that_cannot_be_verified_is_refused_unless_nobody_asks) {
   client.ca = certificates.path("client.pem");
   connect(local_pair());

@@ -254,6 +254,12 @@ TEST_F(LeaseStepsTest, the_first_renewal_counts_from_when_the_lease_was_asked_fo
   EXPECT_EQ(steps_.first(start - 1h), 0s) << "the clock was set back";
 }
 
+// Two more can fail before the lease ends, and one that failed is tried many times.
+TEST_F(LeaseStepsTest, a_lease_is_renewed_when_a_third_of_it_is_over) {
+  EXPECT_EQ(steps_.every(), lease / 3);
+  EXPECT_EQ(steps_.soon(), lease / 30);
+}
+
 TEST_F(LeaseStepsTest, it_holds_while_it_is_renewed_in_time) {
   EXPECT_TRUE(steps_.holds_first(start + lease - 1ms));
   EXPECT_FALSE(steps_.holds_first(start + lease));
@@ -322,6 +328,12 @@ TEST_F(HandedTest, work_without_a_claim_renews_what_it_is_handed) {
   EXPECT_FALSE(steps.holds_first(start));
   hand(2);
   ASSERT_NE(steps.due(start), nullptr);
+}
+
+TEST_F(HandedTest, a_claim_that_is_older_than_the_one_at_hand_does_not_count) {
+  hand(3);
+  hand(2);
+  EXPECT_EQ(work_.handed(), nonce_of(3));
 }
 
 TEST_F(HandedTest, an_end_goes_to_the_newest_claim) {

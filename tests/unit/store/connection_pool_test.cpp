@@ -60,6 +60,29 @@ class ConnectionPoolTest : public testing::Test {
 };
 
 // What was written and not sent yet must not reach the server later.
+// In steps of a minute it would find out by itself.
+TEST_F(ConnectionPoolTest, who_waits_is_woken_by_a_connection_that_is_given_back) {
+  ConnectionPool<FakeConnection> pool(1, counts, connect());
+  for (int i = 0; i < 20; ++i) {
+    auto held = pool.take(never);
+    ASSERT_TRUE(held.has_value());
+    std::atomic<bool> took = false;
+    std::latch about_to_wait(1);
+    std::thread waiter([&] {
+      about_to_wait.count_down();
+      took = pool.take(monotonic_now() + std::chrono::seconds(50)).has_value();
+    });
+    about_to_wait.wait();
+    for (int turns = 0; turns < 1000; ++turns) std::this_thread::yield();
+    const auto until = monotonic_now() + std::chrono::seconds(20);
+    held = std::unexpected(Error());
+    while (!took && monotonic_now() < until) std::this_thread::yield();
+    EXPECT_TRUE(took) << "nobody woke it";
+    waiter.join();
+    if (!took) return;
+  }
+}
+
 TEST_F(ConnectionPoolTest, those_that_nobody_uses_can_be_dropped) {
   ConnectionPool<FakeConnection> pool(2, counts, connect());
   {

@@ -58,6 +58,13 @@ TEST_F(SweeperTest, goes_on_in_small_batches_until_nothing_expired_is_left) {
   EXPECT_GE(store_.sweeps_, 3U);
 }
 
+// One batch in every turn would take longer than anybody waits.
+TEST_F(SweeperTest, a_backlog_does_not_wait_for_the_next_turn) {
+  store_.expired_ = 250;
+  const Sweeper sweeper(store_, {.sweep_every = 1500ms, .sweep_batch = 10}, log_);
+  store_.wait_for([](const SweptStore& store) { return store.expired_ == 0; });
+}
+
 TEST_F(SweeperTest, a_store_that_fails_is_asked_again_later) {
   store_.failing_ = true;
   const Sweeper sweeper(store_, {.sweep_every = 1ms, .sweep_batch = 10}, log_);

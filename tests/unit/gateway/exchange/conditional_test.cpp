@@ -12,11 +12,25 @@ std::string tag_of(std::string_view body) {
   return make_etag({.content_type = "", .content_encoding = "", .body = body});
 }
 
+TEST(EtagOf, another_coding_or_type_is_another_representation) {
+  const auto tag = [](const std::string& fields) {
+    const std::string text = "HTTP/1.1 200 OK\r\n" + fields + "Content-Length: 4\r\n\r\n";
+    http::ResponseHead head;
+    EXPECT_EQ(http::parse(text, http::HeadLimits(), Method::get, head).parsed, http::Parsed::complete);
+    return etag_of(head, "body");
+  };
+  EXPECT_EQ(tag("Content-Encoding: gzip\r\n"), tag("Content-Encoding: gzip\r\nX: y\r\n"));
+  EXPECT_NE(tag("Content-Encoding: gzip\r\n"), tag(""));
+  EXPECT_NE(tag("Content-Type: text/plain\r\n"), tag("Content-Type: text/html\r\n"));
+}
+
 // One connection of a process, and the write at hand on it.
 class Writer {
  public:
-  Writer(World& world, std::uint64_t seed)
+  // In the process of another one, or in its own.
+  Writer(World& world, std::uint64_t seed, Writer* beside = nullptr)
       : world_(world),
+        waiters_(beside != nullptr ? beside->waiters_ : own_waiters_),
         random_(seed),
         log_(world.clock, -1, LogLevel::off, LogFormat::json),
         ports_{.store = world.lanes,
@@ -73,7 +87,8 @@ class Writer {
   }
 
   World& world_;
-  Waiters waiters_;
+  Waiters own_waiters_;
+  Waiters& waiters_;
   Executions executions_;
   SeededRandom random_;
   Log log_;
@@ -106,6 +121,21 @@ class Conditional : public EveryStore {
   Writer other{world, 2};
 };
 INSTANTIATE_TEST_SUITE_P(Stores, Conditional, every_setting(), name_of_setting);
+
+TEST_P(Conditional, the_next_writer_of_the_same_process_is_told_when_the_resource_is_free) {
+  Writer next{world, 3, &one};
+  one.enter("");
+  decide(one);
+  next.enter("");
+  world.executor.advance(3700ms);  // by now it looks once a second
+  EXPECT_FALSE(next.decided());
+  one.leave(WriteEnd::known);
+  const Time left = world.clock.now();
+  decide(next);
+  EXPECT_TRUE(next.in());
+  EXPECT_LE(world.clock.now() - left, 20ms);
+  next.leave(WriteEnd::known);
+}
 
 TEST_P(Conditional, a_claim_that_may_have_been_made_is_taken_back_in_the_background) {
   world.store.fail_next(Verb::claim, Fault::after, 2);

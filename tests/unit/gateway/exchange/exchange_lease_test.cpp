@@ -78,6 +78,19 @@ TEST(ExchangeLease, two_of_three_renewals_may_fail) {
   EXPECT_GE(world.gateway.metrics.store_errors.value(), 19U);
 }
 
+TEST(ExchangeLease, a_renewal_that_failed_is_tried_again_long_before_its_next_turn) {
+  World world;
+  world.store.fail_when([renewals = 0](const Op& op, std::size_t) mutable {
+    return op.verb == Verb::renew && ++renewals == 1 ? Fault::before : Fault::none;
+  });
+  world.backend.then(after(world.policy.lease * 2, BackendScript()));
+  const Call& owner = world.send();
+  world.executor.advance(world.policy.lease / 3 + world.policy.lease / 10);
+  EXPECT_EQ(std::ranges::count(world.trace, "renew: failed"), 1);
+  EXPECT_EQ(std::ranges::count(world.trace, "renew: done"), 1);
+  EXPECT_TRUE(world.executor.run_until([&] { return owner.ended(); }));
+}
+
 // A store that gives up on a call only after a while: the next renewal does not wait for its turn after that.
 TEST(ExchangeLease, two_renewals_that_were_lost_slowly_do_not_end_a_lease) {
   World world;

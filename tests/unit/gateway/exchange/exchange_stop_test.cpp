@@ -40,6 +40,25 @@ TEST_P(ExchangeStop, what_was_recorded_stands_and_nothing_follows) {
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+// Nobody would be told otherwise before the next part comes, or a second has passed.
+TEST_P(ExchangeStop, everybody_in_this_process_is_told_at_once) {
+  world.policy.in_flight = InFlight::wait;
+  world.backend.then(streams({"a", "b", "c"}, 9700ms));
+  const Call& owner = world.send(streaming);
+  world.executor.run_until([&] { return owner.told() == "a"; });
+  const Call& reader = world.send(streaming);
+  const Call& waiter = world.send();  // takes no streams
+  world.executor.advance(4300ms);
+  EXPECT_FALSE(waiter.ended());
+  const Call& stop = world.send(stopping);
+  EXPECT_TRUE(world.executor.run_until([&] { return stop.ended(); }));
+  const Time stopped = world.clock.now();
+  EXPECT_TRUE(world.executor.run_until([&] { return owner.stream_end() && reader.stream_end() && waiter.ended(); }));
+  EXPECT_LE(world.clock.now() - stopped, 20ms);
+  EXPECT_EQ(reader.stream_end(), Kind::broken);
+  EXPECT_EQ(waiter.header(stopped_field), "true");
+}
+
 // What remains of it takes room like an answer, so stopping is no way to fill the store for nothing.
 TEST_P(ExchangeStop, what_remains_is_charged_to_its_caller) {
   for (int key = 1; key <= 4; ++key) {

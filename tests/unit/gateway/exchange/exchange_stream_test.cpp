@@ -117,6 +117,41 @@ TEST_P(ExchangeStream, a_request_that_waits_gets_no_stream_of_another_request) {
   EXPECT_EQ(waiter.status(), 422);
 }
 
+// Whoever is told so by nobody looks again after a second.
+TEST_P(ExchangeStream, who_waits_for_a_stream_is_woken_by_its_head_its_chunks_and_its_end) {
+  world.policy.in_flight = InFlight::wait;
+  BackendScript script = streams({"one ", "two"}, 10s);
+  script.takes = 10s;
+  world.backend.then(script);
+  const Call& owner = world.send(streaming);
+  world.executor.advance(500ms);
+  const Call& waiter = world.send(streaming);
+  const auto comes_to = [&](auto&& of_owner, auto&& of_waiter) {
+    EXPECT_TRUE(world.executor.run_until(of_owner));
+    const Time told = world.clock.now();
+    EXPECT_TRUE(world.executor.run_until(of_waiter));
+    EXPECT_LE(world.clock.now() - told, 10ms);
+  };
+  comes_to([&] { return owner.reply().status != 0; }, [&] { return waiter.reply().status != 0; });
+  comes_to([&] { return owner.told() == "one "; }, [&] { return waiter.told() == "one "; });
+  comes_to([&] { return owner.told() == "one two"; }, [&] { return waiter.told() == "one two"; });
+  comes_to([&] { return world.record()->state == State::succeeded; },
+           [&] { return owner.stream_end().has_value() && waiter.stream_end().has_value(); });
+  EXPECT_EQ(waiter.idempotency_status(), "attached");
+}
+
+TEST_P(ExchangeStream, who_reads_what_is_too_large_to_record_is_woken_by_each_part) {
+  world.policy.record.max_stream = 2;
+  world.backend.then(streams({"abc", "def", "ghi", "jkl"}, 9700ms));
+  const Call& owner = world.send(streaming);
+  EXPECT_TRUE(world.executor.run_until([&] { return owner.told() == "abcdef"; }));
+  for (const std::string_view all : {"abcdefghi", "abcdefghijkl"}) {
+    const Time before = world.clock.now();
+    EXPECT_TRUE(world.executor.run_until([&] { return owner.told() == all; }));
+    EXPECT_LE(world.clock.now() - before, 9720ms);
+  }
+}
+
 TEST_P(ExchangeStream, a_reader_goes_on_where_it_was) {
   world.backend.then(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s));
   world.send(streaming);
@@ -186,6 +221,25 @@ TEST_P(ExchangeStream, a_stream_that_nobody_reads_is_ended_where_the_route_says_
   world.executor.run_to_the_end();
   EXPECT_EQ(prefix.told(), "abcde") << "three seconds after the second part, which found nobody";
   EXPECT_EQ(prefix.stream_end(), Kind::broken);
+}
+
+TEST_P(ExchangeStream, a_reader_that_comes_back_keeps_the_stream_going) {
+  world.policy.record.abandon_after = 3s;
+  world.backend.then(streams({"a", "b", "c", "d", "e", "f", "g", "h", "i"}, 1s));
+  Call& first = world.send(streaming);
+  world.executor.advance(1500ms);
+  first.leave();
+  world.executor.advance(2s);  // "b" and "c" have found nobody
+  Call& back = world.send(streaming);
+  world.executor.advance(2s);
+  EXPECT_EQ(back.told(), "abcde");
+  back.leave();
+  world.executor.advance(2s);  // it counts from then on, not from when the first one left
+  const Call& last = world.send(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(last.told(), "abcdefghi");
+  EXPECT_EQ(last.stream_end(), Kind::end);
+  EXPECT_EQ(world.record()->state, State::succeeded);
 }
 
 TEST_P(ExchangeStream, a_stream_that_breaks_off_is_unknown_and_keeps_its_prefix) {

@@ -120,6 +120,57 @@ TEST_P(ExchangeWait, the_next_request_of_a_connection_may_wait_as_long_as_the_fi
   EXPECT_GE(world.clock.now() - sent, world.policy.wait_limit);
 }
 
+TEST_P(ExchangeWait, the_next_request_of_a_connection_has_nothing_of_the_one_before) {
+  world.backend.then(answer_with(500));
+  world.ask();
+  world.backend.then(answer_with(201));
+  Call& call = world.ask();
+  EXPECT_EQ(call.reply().attempt, Attempt{2});
+  EXPECT_EQ(call.reply().settled, ClaimEnd::succeeded);
+  call.start({.content = 2});
+  run_until_ended(call);
+  EXPECT_EQ(call.idempotency_status(), "mismatch");
+  EXPECT_EQ(call.reply().attempt, Attempt{});
+  EXPECT_EQ(call.reply().settled, std::nullopt);
+}
+
+// Otherwise it would not tell other gateways when the owner ends.
+TEST_P(ExchangeWait, the_store_knows_that_somebody_waits) {
+  bool noted = false;
+  world.store.fail_when([&noted](const Op& op, std::size_t) {
+    noted = noted || op.waits == Waits::yes;
+    return Fault::none;
+  });
+  owner_works(5s);
+  world.executor.advance(1s);
+  EXPECT_FALSE(noted);
+  world.send();
+  world.executor.advance(1s);
+  EXPECT_TRUE(noted);
+}
+
+// It tried on after its client was told that the outcome is unknown.
+TEST_P(ExchangeWait, a_waiter_is_woken_by_an_outcome_that_is_recorded_late) {
+  if (GetParam().shared == Shared::yes) return;  // when the lease has ended, everybody knows
+  bool down = true;
+  world.store.fail_when(
+      [&down](const Op& op, std::size_t) { return down && op.verb == Verb::finish ? Fault::before : Fault::none; });
+  const Call& owner = owner_works(1s);
+  const Call& waiter = world.send();
+  world.policy.wait_limit = 1h;
+  const Call& patient = world.send();
+  run_until_ended(owner);
+  run_until_ended(waiter);
+  world.executor.advance(5s);
+  EXPECT_FALSE(patient.ended());
+  down = false;
+  world.executor.run_until([&] { return world.record()->state == State::succeeded; });
+  const Time recorded = world.clock.now();
+  run_until_ended(patient);
+  EXPECT_EQ(patient.idempotency_status(), "replayed");
+  EXPECT_LE(world.clock.now() - recorded, 5ms);
+}
+
 TEST_P(ExchangeWait, when_the_owner_fails_exactly_one_waiter_tries_next) {
   owner_works(5s, answer_with(500));
   world.backend.then(after(5s, answer_with(201, "second attempt")));

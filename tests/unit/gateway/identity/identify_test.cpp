@@ -112,6 +112,21 @@ TEST_F(IdentifyTest, parameters_hide_no_route_wherever_a_backend_ends_them) {
   EXPECT_EQ(routed("POST /v1/charges;x\\y").refused, std::nullopt);
 }
 
+// No two of these habits alone lead to the route.
+TEST_F(IdentifyTest, a_backend_with_several_habits_at_once_finds_no_way_around_a_key) {
+  route("/v1/charges/refunds").key.required = Required::yes;
+  route("/**");
+  for (const std::string path : {"/v1%2Fcharges%5Crefunds;x",       // an encoded slash, a backslash, parameters
+                                 "/v1%2fcharges\\refunds;x=y",      //
+                                 "/v1/charges;x%2F%5Crefunds",      // parameters that end at the slash; a backslash
+                                 "/v1%2Fcharges;x%5Crefunds",       // and that end at a backslash
+                                 "/v1;a%2Fcharges;x%5Crefunds"}) {  // all five
+    const RoutedRequest found = routed("POST " + path);
+    ASSERT_TRUE(found.refused.has_value()) << path;
+    EXPECT_THAT(found.refused->detail, HasSubstr("a semicolon")) << path;
+  }
+}
+
 TEST_F(IdentifyTest, a_url_with_the_scheme_of_its_connection_is_taken) {
   route("/**");
   RequestFacts facts = request("POST https://api.test/x");
@@ -234,6 +249,22 @@ TEST_F(IdentifyTest, a_derived_key_comes_from_the_body) {
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().kind, ProblemKind::key_required);
   EXPECT_THAT(missing.error().detail, HasSubstr("json:/order"));
+}
+
+TEST_F(IdentifyTest, of_a_header_that_comes_twice_no_key_is_derived) {
+  route("/**").key.derive = {{.kind = KeySource::Kind::header, .name = "X-Order"}};
+  const auto twice = identified("X-Order: 7\r\nX-Order: 8\r\n", "");
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_EQ(twice.error().kind, ProblemKind::key_required);
+}
+
+// Otherwise a change of the settings would make one operation of two.
+TEST_F(IdentifyTest, a_derived_key_says_where_its_values_come_from) {
+  Policy& policy = route("/**");
+  policy.key.derive = {{.kind = KeySource::Kind::header, .name = "X-Order"}};
+  const auto by_order = operation("X-Order: 7\r\nX-Job: 7\r\n", "");
+  policy.key.derive = {{.kind = KeySource::Kind::header, .name = "X-Job"}};
+  EXPECT_NE(by_order, operation("X-Order: 7\r\nX-Job: 7\r\n", ""));
 }
 
 TEST_F(IdentifyTest, the_caller_is_checked_before_the_body_is_here) {

@@ -56,6 +56,16 @@ TEST(LoadTest, a_body_is_counted_as_it_comes_and_until_its_memory_is_given_back)
   EXPECT_EQ(usage.body_bytes, 0U);
 }
 
+TEST(LoadTest, all_of_the_memory_can_be_taken_and_not_a_byte_more) {
+  Usage usage;
+  EXPECT_FALSE(usage.take(HeldFor::response, 101, 100));
+  EXPECT_TRUE(usage.take(HeldFor::response, 60, 100));
+  EXPECT_FALSE(usage.take(HeldFor::replay, 41, 100));
+  EXPECT_TRUE(usage.take(HeldFor::replay, 40, 100));
+  EXPECT_FALSE(usage.take(HeldFor::tag, 1, 100));
+  EXPECT_EQ(usage.body_bytes, 100U);
+}
+
 TEST(PaceTest, a_client_has_the_grace_and_what_it_earned) {
   Pace pace{.least_rate = 100, .grace = 1s};
   EXPECT_EQ(pace.left(), 1s);

@@ -288,6 +288,51 @@ TEST(PassThroughOnNet, a_tunnel_carries_bytes_both_ways) {
   }
 }
 
+TEST(PassThroughOnNet, a_tunnel_lives_as_long_as_one_side_speaks) {
+  Stage stage;
+  stage.serve = [&](const Stage::Served& served) {
+    stage.connections[served.connection]->reader.begin_tunnel();
+    served.peer.send(switching);
+  };
+  StageClient& client = stage.client();
+  client.ask(websocket);
+  for (int i = 0; i < 10; ++i) {
+    stage.run(2min);
+    client.peer->send("x");
+  }
+  stage.run(1s);
+  EXPECT_EQ(stage.connections[0]->tunnelled, "xxxxxxxxxx");
+  EXPECT_FALSE(client.over());
+  stage.run(6min);
+  EXPECT_TRUE(client.over()) << "nobody speaks";
+  stage.finish();
+}
+
+// A protocol in the tunnel may say nothing of its own end.
+TEST(PassThroughOnNet, a_tunnel_that_is_reset_has_no_clean_end_on_the_other_side) {
+  for (const bool by_client : {false, true}) {
+    Stage stage;
+    stage.serve = [&](const Stage::Served& served) {
+      stage.connections[served.connection]->reader.begin_tunnel();
+      served.peer.send(std::string(switching) + "half of it");
+    };
+    StageClient& client = stage.client();
+    client.ask(websocket);
+    stage.run(100ms);
+    client.peer->send("half of it");
+    stage.run(100ms);
+    ASSERT_EQ(stage.connections.size(), 1U);
+    Stage::Connection& backend = *stage.connections[0];
+    EXPECT_EQ(client.tunnelled, "half of it");
+    EXPECT_EQ(backend.tunnelled, "half of it");
+    (by_client ? client.peer : backend.peer)->reset();
+    stage.run(1s);
+    EXPECT_TRUE(by_client ? backend.reset : client.reset);
+    EXPECT_FALSE(by_client ? backend.ended : client.ended);
+    stage.finish();
+  }
+}
+
 // A body would be read by its upload and by the tunnel at the same time.
 TEST(PassThroughOnNet, a_request_with_a_body_switches_nothing) {
   Stage stage;

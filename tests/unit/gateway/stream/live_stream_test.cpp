@@ -47,6 +47,18 @@ TEST_F(LiveStreamTest, holds_all_of_a_short_body_with_its_head) {
   EXPECT_EQ(live->held().first, 2U);
 }
 
+TEST_F(LiveStreamTest, the_end_of_an_older_attempt_does_not_hide_the_stream_of_the_next) {
+  LiveStreams streams(usage);
+  const auto older = streams.make({.id = {}, .attempt = Attempt{1}}, {});
+  const auto newer = streams.make({.id = {}, .attempt = Attempt{2}}, {});
+  streams.list(older);
+  streams.list(newer);
+  streams.remove(*older);
+  EXPECT_EQ(streams.find({}), newer);
+  streams.remove(*newer);
+  EXPECT_EQ(streams.find({}), nullptr);
+}
+
 TEST_F(LiveStreamTest, the_last_chunk_is_held_however_large_it_is) {
   live->begin(bytes(100));
   const LiveStream::Place reader(live);

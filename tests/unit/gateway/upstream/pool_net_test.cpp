@@ -36,23 +36,26 @@ TEST(PoolOnNet, a_connection_is_used_again) {
 }
 
 TEST(PoolOnNet, a_connection_whose_request_was_not_written_is_not_used_again) {
-  Stage stage({}, {.capacity = 2000});
-  stage.serve = [](const Stage::Served& served) {
-    if (served.whole) return served.peer.send(fine);
-    if (served.request.length < 1000) return;
-    // Answers the large one at once, and reads no more of it for a while.
-    served.peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
-    served.peer.set_reading(false);
-  };
-  StageClient& large = stage.client();
-  large.ask(post("large", 50'000));
-  // The gateway gives up writing, and reads the answer.
-  for (unsigned i = 0; i < 1000 && large.responses.empty(); ++i) stage.run(100ms);
-  EXPECT_EQ(large.response().status, 413);
-  stage.connections[0]->peer->set_reading(true);
-  EXPECT_EQ(status_of(stage, post("b")), 200);
-  EXPECT_EQ(stage.connections.size(), 2U);
-  stage.finish();
+  for (const bool reused : {false, true}) {
+    Stage stage({}, {.capacity = 2000});
+    stage.serve = [](const Stage::Served& served) {
+      if (served.whole) return served.peer.send(fine);
+      if (served.request.length < 1000) return;
+      // Answers the large one at once, and reads no more of it for a while.
+      served.peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
+      served.peer.set_reading(false);
+    };
+    if (reused) EXPECT_EQ(status_of(stage, post("first")), 200);
+    StageClient& large = stage.client();
+    large.ask(post("large", 50'000));
+    // The gateway gives up writing, and reads the answer.
+    for (unsigned i = 0; i < 1000 && large.responses.empty(); ++i) stage.run(100ms);
+    EXPECT_EQ(large.response().status, 413);
+    stage.connections[0]->peer->set_reading(true);
+    EXPECT_EQ(status_of(stage, post("b")), 200);
+    EXPECT_EQ(stage.connections.size(), 2U);
+    stage.finish();
+  }
 }
 
 TEST(PoolOnNet, a_connection_whose_response_was_not_read_is_not_used_again) {
@@ -136,6 +139,49 @@ TEST(PoolOnNet, one_that_the_backend_closes_after_its_answer_is_not_used) {
   EXPECT_EQ(status_of(stage, post("b")), 200);
   EXPECT_EQ(stage.connections.size(), 2U);
   stage.finish();
+}
+
+// Half of what the backend promises: it may close the connection in the same moment.
+TEST(PoolOnNet, a_connection_idles_no_longer_than_the_backend_promises) {
+  struct Case {
+    std::string_view promise;
+    Duration idles;
+    std::size_t connections;
+  };
+  for (const Case& c :
+       {Case{"Keep-Alive: timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=2\r\n", 900ms, 1},
+        Case{"keep-alive: max=100,  Timeout=2\r\n", 1100ms, 2}, Case{"Keep-Alive: timeout=0\r\n", 1ms, 2},
+        Case{"Keep-Alive: max=2\r\n", 1100ms, 1}, Case{"Keep-Alive: timeout=60\r\n", 3s, 1}, Case{"", 3s, 1}}) {
+    SCOPED_TRACE(c.promise);
+    Stage stage;
+    stage.serve = [&](const Stage::Served& served) {
+      if (!served.whole) return;
+      served.peer.send(fmt::format("HTTP/1.1 200 OK\r\n{}Content-Length: 2\r\n\r\nok", c.promise));
+    };
+    StageClient& client = stage.client();
+    for (int i = 0; i < 2; ++i) {
+      client.ask(get);
+      stage.run(10ms);
+      EXPECT_EQ(client.responses.size(), static_cast<std::size_t>(i + 1));
+      stage.run(c.idles - 10ms);
+    }
+    EXPECT_EQ(stage.connections.size(), c.connections);
+    stage.finish();
+  }
+}
+
+TEST(PoolOnNet, a_backend_that_goes_on_announcing_is_given_up) {
+  for (const std::size_t interim : {http::most_interim_responses, http::most_interim_responses + 1}) {
+    Stage stage({}, {.capacity = 100'000});
+    stage.serve = [&](const Stage::Served& served) {
+      if (!served.whole) return;
+      std::string response;
+      for (std::size_t i = 0; i < interim; ++i) response.append("HTTP/1.1 103 Early Hints\r\n\r\n");
+      served.peer.send(response.append(fine));
+    };
+    EXPECT_EQ(status_of(stage, get), interim > http::most_interim_responses ? 502 : 200);
+    stage.finish();
+  }
 }
 
 TEST(PoolOnNet, without_descriptors_idle_connections_make_room) {
