@@ -165,7 +165,8 @@ struct Traits {
   Shared shared = Shared::no;     // other gateways use it too: leases are needed, and its clock decides
   // The caller's thread executes its own op: for stores that never block.
   bool inline_execution = false;
-  bool evicts = false;  // records, when it has no room (Op::holder, tell_evictions())
+  bool evicts = false;         // records, when it has no room (Op::holder, tell_evictions())
+  Duration reclaims_within{};  // how long what was replaced, removed or has expired may still take room
 };
 
 class Exclusive;

@@ -34,6 +34,8 @@ std::string_view name_of(CallerLimit limit);
 class ExpiringBytes {
  public:
   void add(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
+  // Coarser: up to half of their life too long, so that they leave buckets to what lives longer.
+  void add_briefly(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
   // Some that were added, and would have gone at that time.
   void remove(std::size_t bytes, std::chrono::nanoseconds until, std::chrono::nanoseconds now);
   std::size_t live(std::chrono::nanoseconds now) const;
@@ -45,7 +47,11 @@ class ExpiringBytes {
     std::chrono::nanoseconds until{};
     std::size_t bytes = 0;
   };
-  std::array<Bucket, 12> buckets_;  // nine for what lives equally long, three for the rest
+  void add(std::size_t bytes, std::chrono::nanoseconds life, std::chrono::nanoseconds width,
+           std::chrono::nanoseconds now);
+
+  // Nine for what lives equally long, three for what was added briefly, four for the rest.
+  std::array<Bucket, 16> buckets_;
 };
 
 // What is counted for one record.
@@ -73,6 +79,9 @@ class CallerTable {
   // The store has this for a record, and had that before.
   void stored(const TenantTag& caller, const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is,
               std::chrono::nanoseconds now);
+  // The store has this much for a while that belongs to no record any more.
+  void left(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
+            std::chrono::nanoseconds now);
   // The store has removed it before its time.
   void removed(const TenantTag& caller, const StoredBytes& was, std::chrono::nanoseconds now);
   // Whether less is counted than the quota of stored bytes.
