@@ -96,6 +96,7 @@ class ServedConnection {
   virtual void displace() = 0;
   // How many connections there are from its address.
   virtual std::size_t neighbours() const = 0;
+  virtual bool is_from(const http::PeerNetwork& network) const = 0;
   // Whether it holds some of it until its client has sent a request or read a response.
   virtual bool holds(Scarce what) const = 0;
   // Its client has left, or is taken to have: the descriptor is given back at once, and its request goes on.
@@ -165,7 +166,7 @@ class Worker final {
   void hung_up(ServedConnection& connection);
   // There is none left for somebody at an address with so many connections: a client goes that sends its request or
   // reads its response slowly, and holds some of it meanwhile.
-  bool displace_slow(std::size_t neighbours, Scarce what);
+  bool displace_slow(std::size_t neighbours, Scarce what, const http::PeerNetwork* of = nullptr);
   // Something that goes on when its request is over; a drain waits for it.
   void hold() { ++held_; }
   void let_go();
@@ -248,6 +249,7 @@ class Worker final {
     std::chrono::nanoseconds debt() const override { return {}; }
     void displace() override {}
     std::size_t neighbours() const override { return 0; }
+    bool is_from(const http::PeerNetwork& /*network*/) const override { return false; }
     bool holds(Scarce /*what*/) const override { return false; }
     void hang_up() override {}
   };

@@ -49,12 +49,17 @@ OutcomeBytes ResponseMemory::executed(const OperationId& id, const Nonce& nonce,
 }
 
 OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
-  OutcomeBytes told = told_.share(id, nonce, std::move(outcome), HeldFor::replay, most_);
-  if (!told) {
-    metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  const std::size_t size = outcome->size();
+  OutcomeBytes told = told_.replay(id, nonce, std::move(outcome), caller_, most_);
+  if (told) return told;
+  metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  // With room left, it is only more than this client's share, and makes no room at the cost of others.
+  if (usage_.has_room(size, most_)) {
+    room_.make_own_room();
+  } else {
     room_.make_room();
   }
-  return told;
+  return nullptr;
 }
 
 }  // namespace once::gateway

@@ -20,6 +20,7 @@ namespace once::gateway {
 class RoomMaker {
  public:
   virtual void make_room() = 0;        // in memory
+  virtual void make_own_room() = 0;    // the same, among those of the address of this request only
   virtual void make_spool_room() = 0;  // on disk
 
  protected:
@@ -48,7 +49,7 @@ class ResponseMemory final : public http::CollectRoom {
                  RoomMaker& room)
       : usage_(usage), readers_(readers), told_(told), home_(home), metrics_(metrics), room_(room) {}
 
-  // A request under this limits.max_body_memory. What it reads is held for `caller`, or for its address.
+  // A request under this limits.max_body_memory. What it is given is held for `caller`, or for its address.
   void begin(std::size_t most, const TenantTag& caller) {
     most_ = most;
     caller_ = caller;

@@ -1,5 +1,6 @@
 #include "gateway/limits/told_outcomes.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace once::gateway {
@@ -11,6 +12,7 @@ struct ToldOutcomes::Told {
   Told& operator=(const Told&) = delete;
   ~Told() {
     table.usage_.give_back(what, bytes->size());
+    if (holder) table.shares_.give_back(*holder, bytes->size());
     table.forget(*this);
   }
 
@@ -18,6 +20,7 @@ struct ToldOutcomes::Told {
   const Key key;
   const OutcomeBytes bytes;
   const HeldFor what;
+  std::optional<TenantTag> holder{};  // that has it in its share
 };
 
 std::shared_ptr<ToldOutcomes::Told> ToldOutcomes::find(const Key& key) {
@@ -44,13 +47,28 @@ void ToldOutcomes::forget(const Told& told) {
 
 OutcomeBytes ToldOutcomes::share(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, HeldFor what,
                                  std::size_t most) {
+  return share({.id = id, .nonce = nonce}, std::move(outcome), what, most, nullptr);
+}
+
+OutcomeBytes ToldOutcomes::replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome,
+                                  const TenantTag& holder, std::size_t most) {
+  return share({.id = id, .nonce = nonce}, std::move(outcome), HeldFor::replay, most, &holder);
+}
+
+OutcomeBytes ToldOutcomes::share(const Key& key, OutcomeBytes outcome, HeldFor what, std::size_t most,
+                                 const TenantTag* holder) {
   if (outcome->size() <= largest_uncounted) return outcome;
-  const Key key{.id = id, .nonce = nonce};
   // Under one nonce there may be two outcomes: one that could not be recorded, and the one an operator recorded then.
   std::shared_ptr<Told> told = find(key);
   if (!told || *told->bytes != *outcome) {
-    if (!usage_.take(what, outcome->size(), most)) return nullptr;
+    const std::size_t size = outcome->size();
+    if (holder != nullptr && !shares_.take(*holder, size, most)) return nullptr;
+    if (!usage_.take(what, size, most)) {
+      if (holder != nullptr) shares_.give_back(*holder, size);
+      return nullptr;
+    }
     told = std::make_shared<Told>(*this, key, std::move(outcome), what);
+    if (holder != nullptr) told->holder = *holder;
     list(told);
   }
   const std::string* bytes = told->bytes.get();

@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "core/record.hpp"
+#include "gateway/limits/holder_shares.hpp"
 #include "gateway/limits/usage.hpp"
 
 namespace once::gateway {
@@ -28,6 +29,10 @@ class ToldOutcomes {
   // holds what is returned, so that is not for stores, which hold their outcomes for as long as they are recorded.
   // Null: more than `most` bytes would be held.
   OutcomeBytes share(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, HeldFor what, std::size_t most);
+  // The same for a replay to this holder. Null as well: what all replays to it take would be more than is left of
+  // `most` for the others.
+  OutcomeBytes replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, const TenantTag& holder,
+                      std::size_t most);
 
  private:
   struct Key {
@@ -45,11 +50,13 @@ class ToldOutcomes {
   };
 
   Shard& shard_of(const OperationId& id) { return shards_[id.bytes.back() % shards_.size()]; }
+  OutcomeBytes share(const Key& key, OutcomeBytes outcome, HeldFor what, std::size_t most, const TenantTag* holder);
   std::shared_ptr<Told> find(const Key& key);
   void list(const std::shared_ptr<Told>& told);
   void forget(const Told& told);
 
   Usage& usage_;
+  HolderShares shares_;
   std::array<Shard, 16> shards_;
 };
 

@@ -33,6 +33,10 @@ struct Usage {
   // False: more than `most` would be held in the whole process, and nothing was taken.
   bool take(HeldFor what, std::size_t bytes, std::size_t most);
   void give_back(HeldFor what, std::size_t bytes);
+  // Whether so much would find room now.
+  bool has_room(std::size_t bytes, std::size_t most) const {
+    return body_bytes.load(std::memory_order_relaxed) + bytes <= most;
+  }
 
   // A request at work, for as long as this is held.
   class Share {
@@ -73,8 +77,7 @@ class HeldBody {
 
   // Whether a body of this size would find room now.
   bool may_take(std::size_t size, std::size_t most) const {
-    const std::size_t held = usage_.body_bytes.load(std::memory_order_relaxed);
-    return size <= counted_ || held + (size - counted_) <= most;
+    return size <= counted_ || usage_.has_room(size - counted_, most);
   }
 
   // False: there is no room within `most` bytes of the whole process. `expected`: of the whole body, if known.
