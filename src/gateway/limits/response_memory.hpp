@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 #include "base/executor.hpp"
 #include "base/task.hpp"
@@ -54,6 +55,7 @@ class ResponseMemory final : public http::CollectRoom {
     most_ = most;
     caller_ = caller;
   }
+  std::string_view holder() const { return {caller_.data(), caller_.size()}; }
   // What a response that must be recorded may let all bodies take.
   std::size_t most_for_response() const { return most_ + most_ / 4; }
 
