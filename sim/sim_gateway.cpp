@@ -37,7 +37,7 @@ SimGateway::SimGateway(Parts parts)
               .random = &random_},
       world_(parts.network.world()) {
   shared_.quotas->anonymous = ids_.tenant({});
-  give_back_evicted(parts.store.store(), shared_.quotas, clock_);
+  follow_store(parts.store.store(), shared_.quotas, clock_);
   if (disk_ != nullptr) shared_.spool = &spool_.emplace(*disk_, *disk_);
   const std::shared_ptr<Generation> generation = make_generation(parts.settings);
   for (unsigned i = 0; i < parts.workers; ++i) {

@@ -4,6 +4,7 @@
 
 #include <coroutine>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/executor.hpp"
@@ -13,10 +14,16 @@ namespace once::base {
 class OffloadJob {
  public:
   virtual void execute() = 0;   // may block
-  virtual void executed() = 0;  // called right after it on the same thread; may destroy the job
+  virtual void executed() = 0;  // right after it, on the same thread; the job may be gone afterwards
+  // For whom it is: one's many jobs do not delay those of others. A view of data that outlives the job.
+  std::string_view owner() const { return owner_; }
 
  protected:
+  explicit OffloadJob(std::string_view owner = {}) : owner_(owner) {}
   ~OffloadJob() = default;
+
+ private:
+  std::string_view owner_;
 };
 
 // Where jobs are executed. Every job that is added is executed.
@@ -30,7 +37,8 @@ class Offload {
 template <class Act>
 class [[nodiscard]] OffloadCall final : private Work, private OffloadJob {
  public:
-  OffloadCall(Offload& offload, Executor& home, Act act) : offload_(offload), home_(home), act_(std::move(act)) {
+  OffloadCall(Offload& offload, Executor& home, Act act, std::string_view owner = {})
+      : OffloadJob(owner), offload_(offload), home_(home), act_(std::move(act)) {
     Work::run = [](Work& work) { static_cast<OffloadCall&>(work).caller_.resume(); };
   }
   OffloadCall(const OffloadCall&) = delete;

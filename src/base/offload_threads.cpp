@@ -24,18 +24,34 @@ OffloadThreads::~OffloadThreads() {
 
 void OffloadThreads::add(OffloadJob& job) {
   const auto state = state_.lock();
-  state->jobs.push_back(&job);
+  std::string owner(job.owner());
+  std::deque<OffloadJob*>& own = state->jobs[owner];
+  own.push_back(&job);
+  if (own.size() == 1) state->turns.push_back(std::move(owner));
   while (state->threads.size() < thread_count) state->threads.emplace_back([this] { work(); });
   wake_.notify_one();
+}
+
+OffloadJob& OffloadThreads::take_next(State& state) {
+  std::string owner = std::move(state.turns.front());
+  state.turns.pop_front();
+  const auto own = state.jobs.find(owner);
+  OffloadJob& job = *own->second.front();
+  own->second.pop_front();
+  if (own->second.empty()) {
+    state.jobs.erase(own);
+  } else {
+    state.turns.push_back(std::move(owner));
+  }
+  return job;
 }
 
 void OffloadThreads::work() {
   auto state = state_.lock();
   while (true) {
-    state.wait(wake_, [&] { return state->ending || !state->jobs.empty(); });
-    if (state->jobs.empty()) return;
-    OffloadJob& job = *state->jobs.front();
-    state->jobs.pop_front();
+    state.wait(wake_, [&] { return state->ending || !state->turns.empty(); });
+    if (state->turns.empty()) return;
+    OffloadJob& job = take_next(*state);
     state.unlock();
     job.execute();
     job.executed();

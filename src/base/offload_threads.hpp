@@ -1,9 +1,11 @@
-// Executes jobs, oldest first, on two threads.
+// Executes jobs on two threads. Their owners take turns; the jobs of one are executed oldest first.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
+#include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "base/offload.hpp"
@@ -24,11 +26,13 @@ class OffloadThreads final : public Offload {
 
  private:
   struct State {
-    std::deque<OffloadJob*> jobs;
+    std::unordered_map<std::string, std::deque<OffloadJob*>> jobs;  // by owner; never empty
+    std::deque<std::string> turns;                                  // of these owners, the next one first
     std::vector<std::thread> threads;
     bool ending = false;
   };
 
+  static OffloadJob& take_next(State& state);
   void work();
 
   Synchronized<State> state_;

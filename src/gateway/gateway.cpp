@@ -55,7 +55,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .offload = &body_threads_} {
   settings_.secret = {};  // the ids keep what they need of the secret
   shared_.quotas->anonymous = ids_.tenant({});
-  give_back_evicted(ports.store.store(), shared_.quotas, ports.clock);
+  follow_store(ports.store.store(), shared_.quotas, ports.clock);
 }
 
 Gateway::~Gateway() {

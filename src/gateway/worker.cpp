@@ -257,7 +257,7 @@ bool Worker::hang_up_longest_half_closed() {
 // A client can be just fast enough to avoid timeouts and hold a connection, memory or disk space for hours. Displaces
 // one, preferring addresses with many connections, and never for a newcomer whose address has more. Each search starts
 // where the last one ended.
-bool Worker::displace_slow(std::size_t neighbours, Scarce what) {
+bool Worker::displace_slow(std::size_t neighbours, Scarce what, const http::PeerNetwork* of) {
   ServedConnection* slowest = nullptr;
   std::pair<std::size_t, std::chrono::nanoseconds> worst{neighbours, least_debt};
   ServedConnection* const last = open_.previous;
@@ -266,7 +266,7 @@ bool Worker::displace_slow(std::size_t neighbours, Scarce what) {
     looked_at = open_.next;
     unlink(*looked_at);
     link(*looked_at, open_);
-    if (!looked_at->holds(what)) continue;
+    if (!looked_at->holds(what) || (of != nullptr && !looked_at->is_from(*of))) continue;
     const auto debt = looked_at->debt();
     if (debt < least_debt) continue;
     const std::pair<std::size_t, std::chrono::nanoseconds> found{looked_at->neighbours(), debt};

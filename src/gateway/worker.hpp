@@ -97,6 +97,7 @@ class ServedConnection {
   virtual void displace() = 0;
   // The number of connections from its address.
   virtual std::size_t neighbours() const = 0;
+  virtual bool is_from(const http::PeerNetwork& network) const = 0;
   // Whether it holds some of `what` until its client has sent a request or read a response.
   virtual bool holds(Scarce what) const = 0;
   // The client has left, or is assumed to have: closes the descriptor at once; the request continues.
@@ -168,8 +169,8 @@ class Worker final {
   // Its descriptor has been closed.
   void hung_up(ServedConnection& connection);
   // `what` is exhausted for a newcomer whose address has `neighbours` connections: displaces a client that holds some
-  // of it and sends its request or reads its response slowly.
-  bool displace_slow(std::size_t neighbours, Scarce what);
+  // of it and sends its request or reads its response slowly. `of`: only clients of this network.
+  bool displace_slow(std::size_t neighbours, Scarce what, const http::PeerNetwork* of = nullptr);
   // Keeps the worker from ending a drain until let_go(), for work that continues after its request.
   void hold() { ++held_; }
   void let_go();
@@ -253,6 +254,7 @@ class Worker final {
     std::chrono::nanoseconds debt() const override { return {}; }
     void displace() override {}
     std::size_t neighbours() const override { return 0; }
+    bool is_from(const http::PeerNetwork& /*network*/) const override { return false; }
     bool holds(Scarce /*what*/) const override { return false; }
     void hang_up() override {}
   };

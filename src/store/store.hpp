@@ -167,7 +167,8 @@ struct Traits {
   Shared shared = Shared::no;     // other gateways use it too: claims need leases, and its clock decides
   // The caller's thread executes its own op; for stores that never block.
   bool inline_execution = false;
-  bool evicts = false;  // it removes records when it is full (Op::holder, notify_of_evictions())
+  bool evicts = false;         // it removes records when it is full (Op::holder, notify_of_evictions())
+  Duration reclaims_within{};  // how long replaced, removed and expired records may still take space
 };
 
 class Exclusive;

@@ -151,7 +151,7 @@ class ResponseMemory(EndToEnd):
         keys = [f"{SIZE}-a", f"{SIZE}-b"]
         for key in keys:
             self.assertEqual(gateway.ask(key=key, body=b"{}").status, 201)
-        self.begun([reader for key in keys for reader in self.readers(gateway, key, address="127.0.0.9")])
+        self.begun([self.readers(gateway, key, address=f"127.0.0.{number + 9}")[0] for number, key in enumerate(keys)])
         self.assertGreaterEqual(self.held(gateway, "replay"), 2 * SIZE)
         # What was executed waits a moment for them to be slow enough, and keeps its body.
         self.assertEqual(gateway.ask(key=f"{SIZE}-c", body=b"{}").status, 201)
@@ -160,10 +160,23 @@ class ResponseMemory(EndToEnd):
         # A request or a replay is refused once, and finds room when it comes again.
         for _ in range(2):
             self.begun(self.readers(gateway, f"{SIZE}-a", address="127.0.0.9"))
-            self.begun(self.readers(gateway, f"{SIZE}-b", address="127.0.0.9"))
+            self.begun(self.readers(gateway, f"{SIZE}-b", address="127.0.0.10"))
             wait_until(lambda: gateway.ask(key=f"{SIZE}-c", body=b"{}").get("Idempotency-Status") == "replayed")
             wait_until(lambda: gateway.ask(key=f"5-{secrets.token_hex(4)}", body=b"x" * (SIZE // 2)).status == 201)
         self.assertEqual(gateway.metrics()["once_bodies_dropped_total"], 0)
+
+    def test_replays_that_one_address_does_not_read_leave_memory_for_others(self):
+        backend = self.backend(sized)
+        gateway = self.gateway(backend, *PATIENT, "limits.max_body_memory=4MiB", "threads=1")
+        for key in "abcdef":
+            self.assertEqual(gateway.ask(key=f"{SIZE}-{key}", body=b"{}").status, 201)
+        readers = [self.readers(gateway, f"{SIZE}-{key}", address="127.0.0.9")[0] for key in "abcde"]
+        for reader in readers:
+            while len(reader.buffer) < 12:
+                reader.fill()
+        statuses = [bytes(reader.buffer[9:12]) for reader in readers]
+        self.assertEqual(set(statuses), {b"201", b"503"})
+        self.assertEqual(gateway.ask(key=f"{SIZE}-f", body=b"{}").get("Idempotency-Status"), "replayed")
 
     def test_a_slow_reader_of_a_first_answer_is_counted(self):
         gateway = self.gateway(self.backend(sized), *PATIENT)
@@ -183,9 +196,9 @@ class ResponseMemory(EndToEnd):
         gateway = self.gateway(backend, *PATIENT, "limits.max_body_memory=2MiB", "defaults.conditional.etag=on")
         self.assertIsNotNone(gateway.ask("GET").get("ETag"))
         readers = []
-        for key in (f"{SIZE}-a", f"{SIZE}-b"):
+        for number, key in enumerate((f"{SIZE}-a", f"{SIZE}-b")):
             gateway.ask(key=key, body=b"{}")
-            readers += self.readers(gateway, key)
+            readers += self.readers(gateway, key, address=f"127.0.0.{number + 11}")
         self.begun(readers)
         plain = gateway.ask("GET")
         self.assertEqual((plain.status, plain.body, plain.get("ETag")), (200, LARGE, None))

@@ -273,6 +273,27 @@ TEST_F(JournalLimits, a_full_journal_with_lasting_keys_in_every_segment_can_be_c
   for (const std::uint64_t each : lasting) expect_replayed(each, 300);
 }
 
+// Whoever writes what is of no use at once must not fill the disk for everybody: while space is short, a call cleans
+// several segments.
+TEST_F(JournalLimits, what_was_replaced_gives_its_space_back_as_fast_as_it_is_written) {
+  constexpr std::uint64_t max_disk = 40 * segment_bytes;
+  begin({.segment_bytes = segment_bytes, .max_disk = max_disk, .cache_bytes = 0});
+  for (std::uint64_t key = 0; key < 400; ++key) {
+    ASSERT_EQ(record(2 * key, hours(24)).status, OpStatus::done) << key;  // one that lasts, in every segment
+    const std::uint64_t stream = 2 * key + 1;
+    ASSERT_EQ(machine_->run(claim_op(stream, stream, hours(24))).verdict, Verdict::execute) << key;
+    for (std::uint32_t chunk = 0; chunk < 30; ++chunk) {
+      Op append = append_op(stream, stream, chunk);
+      append.outcome = outcome_of(1500);
+      ASSERT_EQ(machine_->run(append).status, OpStatus::done) << key;
+    }
+    ASSERT_EQ(machine_->run(finish_op(stream, stream, outcome_of(10), hours(24))).status, OpStatus::done) << key;
+    tick(std::chrono::milliseconds(100));
+    ASSERT_LE(machine_->platter.bytes(), max_disk);
+  }
+  EXPECT_EQ(stats().refused, 0U);
+}
+
 TEST_F(JournalLimits, a_journal_that_is_full_of_what_counts_is_not_copied_over_and_over) {
   begin({.segment_bytes = segment_bytes, .max_disk = 12 * segment_bytes, .cache_bytes = 0});
   std::uint64_t key = 0;

@@ -32,11 +32,13 @@ class Connection final : private ServedConnection, private RoomMaker, private Cl
   std::chrono::nanoseconds debt() const override { return io_.debt(); }
   void displace() override { io_.displace(); }
   std::size_t neighbours() const override { return address_.count(); }
+  bool is_from(const http::PeerNetwork& network) const override { return address_.network() == network; }
   bool holds(Scarce what) const override;
   void client_closed() override;
   void hang_up() override;
   std::size_t clients_left() const override { return address_.left(); }
   void make_room() override { worker_.displace_slow(neighbours(), Scarce::body_memory); }
+  void make_own_room() override { worker_.displace_slow(neighbours(), Scarce::body_memory, &address_.network()); }
   void make_spool_room() override { worker_.displace_slow(neighbours(), Scarce::spool); }
 
   Task<After> shake_hands();

@@ -86,7 +86,8 @@ Task<KeyedHandler::Identified> KeyedHandler::identify(const RequestIdentity& ide
                       .fingerprint = large != nullptr ? large->fingerprint() : identity.fingerprint(body)};
   };
   if (shared_.offload == nullptr || reader_.body().size() <= http::most_bytes_at_once) co_return read();
-  OffloadCall call(*shared_.offload, worker_.loop(), read);
+  const TenantTag holder = identity.holder(tenant_);
+  OffloadCall call(*shared_.offload, worker_.loop(), read, std::string_view(holder.data(), holder.size()));
   Identified identified = co_await call;
   co_return identified;
 }

@@ -432,6 +432,7 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonc
   Op read{.verb = Verb::read, .id = request_->id};
   read.chunk = 1;
   read.chunk_bytes = bytes_per_read;
+  const std::string_view holder = ports_.memory != nullptr ? ports_.memory->holder() : std::string_view();
   while (true) {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done || read.chunks.empty()) break;
@@ -445,7 +446,7 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonc
     if (ports_.offload == nullptr || read.chunk == 1) {
       scan();
     } else {
-      OffloadCall call(*ports_.offload, ports_.home, scan);
+      OffloadCall call(*ports_.offload, ports_.home, scan, holder);
       co_await call;
     }
     read.chunk += static_cast<std::uint32_t>(read.chunks.size());

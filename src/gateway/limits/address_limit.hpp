@@ -40,6 +40,7 @@ class AddressTable {
     // The number of connections from its address.
     std::size_t count() const { return counts().open; }
     std::size_t left() const { return counts().left; }
+    const http::PeerNetwork& network() const { return network_; }
     void client_left() {
       if (table_ != nullptr && !std::exchange(left_, true)) table_->client_left(network_);
     }

@@ -40,9 +40,16 @@ std::string_view name_of(CallerLimit limit) {
 }
 
 void ExpiringBytes::add(std::size_t bytes, Duration life, nanoseconds now) {
+  add(bytes, life, nanoseconds(life) / coarseness, now);
+}
+
+void ExpiringBytes::add_briefly(std::size_t bytes, Duration life, nanoseconds now) {
+  add(bytes, life, nanoseconds(life) / 2, now);
+}
+
+void ExpiringBytes::add(std::size_t bytes, nanoseconds life, nanoseconds width, nanoseconds now) {
   const nanoseconds end = now + life;
-  const nanoseconds width = life / coarseness;
-  Bucket* later = nullptr;  // the earliest bucket that ends after this
+  Bucket* later = nullptr;  // the soonest that ends after this
   Bucket* latest = buckets_.data();
   for (Bucket& bucket : buckets_) {
     if (bucket.until <= now) bucket = {};
@@ -191,6 +198,13 @@ void CallerTable::stored(const TenantTag& caller, const CallerLimits& limits, co
   ExpiringBytes& stored = shard.use(caller, limits, now).stored;
   stored.remove(was.bytes, was.until, now);
   if (is.bytes > 0) stored.add(is.bytes, std::chrono::ceil<Duration>(is.until - now), now);
+}
+
+void CallerTable::left(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
+                       nanoseconds now) {
+  Shard& shard = shard_of(caller);
+  const std::scoped_lock lock(shard.mutex);
+  shard.use(caller, limits, now).stored.add_briefly(bytes, life, now);
 }
 
 void CallerTable::removed(const TenantTag& caller, const StoredBytes& was, nanoseconds now) {

@@ -34,7 +34,9 @@ std::string_view name_of(CallerLimit limit);
 class ExpiringBytes {
  public:
   void add(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
-  // Removes bytes that were added with this end.
+  // Coarser: up to half of their life too long, so that they leave buckets to what lives longer.
+  void add_briefly(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
+  // Some that were added, and would have gone at that time.
   void remove(std::size_t bytes, std::chrono::nanoseconds until, std::chrono::nanoseconds now);
   std::size_t live(std::chrono::nanoseconds now) const;
   // When the first bytes will be released; zero if there are none.
@@ -45,7 +47,11 @@ class ExpiringBytes {
     std::chrono::nanoseconds until{};
     std::size_t bytes = 0;
   };
-  std::array<Bucket, 12> buckets_;  // nine for equal lifetimes, three for others
+  void add(std::size_t bytes, std::chrono::nanoseconds life, std::chrono::nanoseconds width,
+           std::chrono::nanoseconds now);
+
+  // Nine for what lives equally long, three for what was added briefly, four for the rest.
+  std::array<Bucket, 16> buckets_;
 };
 
 // The bytes counted for one record.
@@ -73,7 +79,10 @@ class CallerTable {
   // Updates what the store keeps for a record, from `was` to `is`.
   void stored(const TenantTag& caller, const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is,
               std::chrono::nanoseconds now);
-  // The store removed the record before it expired.
+  // The store has this much for a while that belongs to no record any more.
+  void left(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
+            std::chrono::nanoseconds now);
+  // The store has removed it before its time.
   void removed(const TenantTag& caller, const StoredBytes& was, std::chrono::nanoseconds now);
   // Whether the stored bytes are below the quota.
   bool has_room(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);

@@ -1,6 +1,7 @@
 #include "gateway/limits/key_quota.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "store/claim_steps.hpp"
 
@@ -10,9 +11,9 @@ namespace {
 
 // What a store needs for a key besides its outcome: two records of the journal, each with the labels.
 constexpr std::size_t bytes_of_record = 384;
-// What a store needs for a chunk besides its bytes.
-constexpr std::size_t bytes_of_chunk = 80;
-// The bytes that stopped_outcome() may add to a response head.
+// What a store takes for a chunk beside its bytes: in the journal its frame, padding and the mark of its write.
+constexpr std::size_t bytes_of_chunk = 112;
+// To the head of a response: stopped_outcome().
 constexpr std::size_t most_that_a_stop_adds = 64;
 
 std::string describe(CallerLimit limit) {
@@ -39,7 +40,8 @@ void QuotaTables::evicted(const Evicted& what, std::chrono::nanoseconds running)
   networks.removed(what.holder, {.bytes = what.bytes + record, .until = until}, running);
 }
 
-void give_back_evicted(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock) {
+void follow_store(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock) {
+  tables->reclaimed_within = store.traits().reclaims_within;
   store.notify_of_evictions([tables, &clock](const Evicted& what) { tables->evicted(what, clock.running()); });
 }
 
@@ -94,16 +96,18 @@ void KeyQuota::claimed(const Op& op) {
   id_ = op.id;
   nonce_ = op.nonce;
   next_chunk_ = 0;
-  // The record of a later attempt was charged to the caller of the first one.
+  const std::size_t record = bytes_of_record + 2 * (op.tenant.size() + op.route.size());
   const bool is_new = op.record && op.record->attempt == Attempt{1};
-  count({.record = is_new ? bytes_of_record + 2 * (op.tenant.size() + op.route.size()) : 0}, op.terms.ttl);
+  count({.record = is_new ? record : 0}, op.terms.ttl);
+  // That of a later attempt was counted for whoever made the first, and takes the place of an earlier one.
+  if (!is_new) leave(record);
 }
 
 void KeyQuota::follow(const Nonce& nonce) {
   if (nonce == nonce_) return;
   nonce_ = nonce;
   next_chunk_ = 0;
-  kept_.chunks = 0;
+  leave(std::exchange(kept_.chunks, 0));
 }
 
 // Chunks may be appended again after the store has lost some.
@@ -187,7 +191,16 @@ void KeyQuota::ends_later(const Op& op) {
   if (is_limited() && op.verb == Verb::finish) ended(op);
 }
 
+void KeyQuota::leave(std::size_t bytes) {
+  const Duration life = tables_.reclaimed_within;
+  if (network_ && bytes > 0 && life > Duration::zero()) {
+    tables_.networks.left(*network_, limits_.address, bytes, life, clock_.running());
+  }
+}
+
 void KeyQuota::count(const Kept& kept, Duration life) {
+  const auto fewer = [](std::size_t is, std::size_t was) { return was - std::min(is, was); };
+  leave(fewer(kept.record, kept_.record) + fewer(kept.chunks, kept_.chunks) + fewer(kept.outcome, kept_.outcome));
   kept_ = kept;
   life_ = life;
   const std::chrono::nanoseconds now = clock_.running();
@@ -197,7 +210,8 @@ void KeyQuota::count(const Kept& kept, Duration life) {
     caller_bytes_ = is;
   }
   if (network_) {
-    const StoredBytes is{.bytes = kept.record + kept.chunks + kept.outcome, .until = now + life};
+    const StoredBytes is{.bytes = kept.record + kept.chunks + kept.outcome,
+                         .until = now + life + tables_.reclaimed_within};
     if (is.bytes + network_bytes_.bytes > 0) {
       tables_.networks.stored(*network_, limits_.address, network_bytes_, is, now);
     }
@@ -212,8 +226,8 @@ void KeyQuota::settle(const Reply& reply) {
   if (caller_ && known) caller_.give_back_key(limits_.caller);
   // Only give back what was taken: retries over the limit must not make room for new keys.
   if (network_ && known && network_counted_) tables_.networks.give_back_key(*network_, limits_.address);
-  // The claim was handed to another request, which charges it.
-  if (of_another && kept_ != Kept()) count({}, life_);
+  // Its claim was handed to another request, which counts it.
+  if (of_another && std::exchange(kept_, {}) != Kept()) count({}, life_);
 }
 
 // The limit is for new keys only. Over it, ask the store whether this key exists.

@@ -22,14 +22,15 @@ namespace once::gateway {
 struct QuotaTables {
   TenantTag anonymous{};  // the tag of requests without a caller
   CallerTable callers{};
-  CallerTable networks{};  // unproven callers, by http::PeerNetwork
+  CallerTable networks{};       // of callers that are not proven, by http::PeerNetwork
+  Duration reclaimed_within{};  // Traits::reclaims_within
 
   // The store evicted a record, or a part of it, before it expired.
   void evicted(const Evicted& what, std::chrono::nanoseconds running);
 };
 
-// Uncharges what a store evicts.
-void give_back_evicted(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock);
+// Counts by what this store does: what it evicts is given back, and what it reclaims late counts for that long.
+void follow_store(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock);
 
 class KeyQuota {
  public:
@@ -77,6 +78,8 @@ class KeyQuota {
   // A newer claim, without chunks, may have been handed to the request.
   void follow(const Nonce& nonce);
   void count(const Kept& kept, Duration life);
+  // Nobody needs these bytes any more, but they may still take room.
+  void leave(std::size_t bytes);
 
   QuotaTables& tables_;
   const Limits& limits_;

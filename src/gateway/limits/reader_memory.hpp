@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "core/operation.hpp"
+#include "gateway/limits/holder_shares.hpp"
 #include "gateway/limits/usage.hpp"
 
 namespace once::gateway {
@@ -54,9 +53,7 @@ class ReaderMemory {
   void give_back(const TenantTag& caller, std::size_t bytes);
 
   Usage& usage_;
-  std::mutex mutex_;
-  std::size_t held_ = 0;
-  std::map<TenantTag, std::size_t> held_by_;  // never 0
+  HolderShares shares_;
 };
 
 }  // namespace once::gateway

@@ -49,12 +49,17 @@ OutcomeBytes ResponseMemory::executed(const OperationId& id, const Nonce& nonce,
 }
 
 OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
-  OutcomeBytes outcomes = outcomes_.share(id, nonce, std::move(outcome), HeldFor::replay, most_);
-  if (!outcomes) {
-    metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  const std::size_t size = outcome->size();
+  OutcomeBytes shared = outcomes_.replay(id, nonce, std::move(outcome), caller_, most_);
+  if (shared) return shared;
+  metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  // If there is room, only this holder's share is used up: make room at no other client's cost.
+  if (usage_.has_room(size, most_)) {
+    room_.make_own_room();
+  } else {
     room_.make_room();
   }
-  return outcomes;
+  return nullptr;
 }
 
 }  // namespace once::gateway

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 #include "base/executor.hpp"
 #include "base/task.hpp"
@@ -19,6 +20,7 @@ namespace once::gateway {
 class RoomMaker {
  public:
   virtual void make_room() = 0;        // memory
+  virtual void make_own_room() = 0;    // memory, from clients at the address of this request only
   virtual void make_spool_room() = 0;  // disk space
 
  protected:
@@ -47,11 +49,12 @@ class ResponseMemory final : public http::CollectRoom {
                  RoomMaker& room)
       : usage_(usage), readers_(readers), outcomes_(outcomes), home_(home), metrics_(metrics), room_(room) {}
 
-  // Begins a request under this limits.max_body_memory. Memory for reading is accounted to `caller`.
+  // Begins a request under this limits.max_body_memory. Its memory is accounted to `caller`, or to its address.
   void begin(std::size_t most, const TenantTag& caller) {
     most_ = most;
     caller_ = caller;
   }
+  std::string_view holder() const { return {caller_.data(), caller_.size()}; }
   // The limit for all bodies while a response must be recorded.
   std::size_t most_for_response() const { return most_ + most_ / 4; }
 

@@ -1,5 +1,6 @@
 #include "gateway/limits/shared_outcomes.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace once::gateway {
@@ -11,6 +12,7 @@ struct SharedOutcomes::Entry {
   Entry& operator=(const Entry&) = delete;
   ~Entry() {
     table.usage_.give_back(what, bytes->size());
+    if (holder) table.shares_.give_back(*holder, bytes->size());
     table.forget(*this);
   }
 
@@ -18,6 +20,7 @@ struct SharedOutcomes::Entry {
   const Key key;
   const OutcomeBytes bytes;
   const HeldFor what;
+  std::optional<TenantTag> holder{};  // whose share it counts against
 };
 
 std::shared_ptr<SharedOutcomes::Entry> SharedOutcomes::find(const Key& key) {
@@ -44,13 +47,28 @@ void SharedOutcomes::forget(const Entry& entry) {
 
 OutcomeBytes SharedOutcomes::share(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, HeldFor what,
                                    std::size_t most) {
+  return share({.id = id, .nonce = nonce}, std::move(outcome), what, most, nullptr);
+}
+
+OutcomeBytes SharedOutcomes::replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome,
+                                    const TenantTag& holder, std::size_t most) {
+  return share({.id = id, .nonce = nonce}, std::move(outcome), HeldFor::replay, most, &holder);
+}
+
+OutcomeBytes SharedOutcomes::share(const Key& key, OutcomeBytes outcome, HeldFor what, std::size_t most,
+                                   const TenantTag* holder) {
   if (outcome->size() <= largest_uncounted) return outcome;
-  const Key key{.id = id, .nonce = nonce};
   // One nonce may have two outcomes: one that could not be recorded, and one that an operator recorded afterwards.
   std::shared_ptr<Entry> entry = find(key);
   if (!entry || *entry->bytes != *outcome) {
-    if (!usage_.take(what, outcome->size(), most)) return nullptr;
+    const std::size_t size = outcome->size();
+    if (holder != nullptr && !shares_.take(*holder, size, most)) return nullptr;
+    if (!usage_.take(what, size, most)) {
+      if (holder != nullptr) shares_.give_back(*holder, size);
+      return nullptr;
+    }
     entry = std::make_shared<Entry>(*this, key, std::move(outcome), what);
+    if (holder != nullptr) entry->holder = *holder;
     list(entry);
   }
   const std::string* bytes = entry->bytes.get();

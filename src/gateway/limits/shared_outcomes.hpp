@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "core/record.hpp"
+#include "gateway/limits/holder_shares.hpp"
 #include "gateway/limits/usage.hpp"
 
 namespace once::gateway {
@@ -28,6 +29,10 @@ class SharedOutcomes {
   // result is held, so do not give it to stores, which keep outcomes until they expire. Null: more than `most` bytes
   // would be in use.
   OutcomeBytes share(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, HeldFor what, std::size_t most);
+  // The same for a replay to this holder. Also null if all replays to the holder would take more than is left of `most`
+  // for other holders.
+  OutcomeBytes replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, const TenantTag& holder,
+                      std::size_t most);
 
  private:
   struct Key {
@@ -45,11 +50,13 @@ class SharedOutcomes {
   };
 
   Shard& shard_of(const OperationId& id) { return shards_[id.bytes.back() % shards_.size()]; }
+  OutcomeBytes share(const Key& key, OutcomeBytes outcome, HeldFor what, std::size_t most, const TenantTag* holder);
   std::shared_ptr<Entry> find(const Key& key);
   void list(const std::shared_ptr<Entry>& entry);
   void forget(const Entry& entry);
 
   Usage& usage_;
+  HolderShares shares_;
   std::array<Shard, 16> shards_;
 };
 

@@ -33,6 +33,10 @@ struct Usage {
   // Reserves memory. False: more than `most` would be in use in the whole process; nothing was reserved.
   bool take(HeldFor what, std::size_t bytes, std::size_t most);
   void give_back(HeldFor what, std::size_t bytes);
+  // Whether so much would find room now.
+  bool has_room(std::size_t bytes, std::size_t most) const {
+    return body_bytes.load(std::memory_order_relaxed) + bytes <= most;
+  }
 
   // Counts a request in progress while it lives.
   class Share {
@@ -73,8 +77,7 @@ class HeldBody {
 
   // Whether a body of this size would fit now.
   bool may_take(std::size_t size, std::size_t most) const {
-    const std::size_t held = usage_.body_bytes.load(std::memory_order_relaxed);
-    return size <= counted_ || held + (size - counted_) <= most;
+    return size <= counted_ || usage_.has_room(size - counted_, most);
   }
 
   // False: it does not fit into `most` bytes of the whole process. `expected` is the whole length, if known.

@@ -12,16 +12,25 @@ namespace {
 // Every key is visited once in about this many calls, that is a minute. More often would cost more than the memory that
 // is freed sooner.
 constexpr std::size_t calls_per_sweep = 600;
+constexpr Duration time_of_sweep = std::chrono::minutes(1);
 constexpr std::size_t least_slots_per_call = 4096;
 constexpr std::size_t slots_at_once = 8192;  // with the lock held
 constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
-// The size of what carrying forward leaves of an expired record.
+// While space is short: whoever writes as fast as the disk takes it would fill it otherwise.
+constexpr int carries_when_short = 64;
+// That a slow disk allows beside requests.
+constexpr std::uint64_t carried_per_second = std::uint64_t{32} << 20U;
+// What carrying leaves of a record that has expired.
 constexpr std::uint64_t tombstone_bytes = largest_put_overhead;
 // Beyond this, nearly empty segments, as many short runs leave them, are merged.
 constexpr std::size_t most_segments = 512;
 
 }  // namespace
+
+Duration reclaims_within(const JournalSettings& settings) {
+  return time_of_sweep + std::chrono::seconds(settings.max_disk / carried_per_second);
+}
 
 void Cleaner::sweep() {
   std::size_t left =
@@ -73,13 +82,15 @@ void Cleaner::drop_chunks(Appender& appender, Shard& shard, const SlotTable::Tag
 }
 
 void Cleaner::clean(Time now) {
-  for (int i = 0; i < carries_per_call; ++i) {
+  int most = carries_per_call;
+  for (int i = 0; i < most; ++i) {
     Segment oldest;
     {
       const auto appender = core_.appender.lock();
       if (!appender->has_failed() && appender->drop_empty_segments()) carry_.reset();
       if (appender->has_failed() || cannot_clean_ || (!carry_ && !worth_carrying(*appender))) return;
       oldest = appender->segments().oldest();
+      if (has_less_than(core_.settings.max_disk / 4, *appender)) most = carries_when_short;
     }
     if (!carry_ && !start_carrying(oldest)) return;
     if (!read_to_carry(oldest)) return;
@@ -88,8 +99,13 @@ void Cleaner::clean(Time now) {
   }
 }
 
-// The log is cleaned from its oldest end. Doing it when more than half of it is obsolete bounds both wasted disk space
-// and copying: never more is copied than is freed.
+bool Cleaner::has_less_than(std::uint64_t bytes, const Appender& appender) const {
+  return appender.segments().disk_bytes() + bytes > core_.settings.max_disk;
+}
+
+// The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
+// wasted and the copying: what is copied is never more than what is won. The less space is left, the more may be
+// copied.
 bool Cleaner::worth_carrying(const Appender& appender) const {
   const SegmentLog& segments = appender.segments();
   if (!segments.has_sealed() || !segments.oldest().is_needed()) return false;
@@ -104,8 +120,9 @@ bool Cleaner::worth_carrying(const Appender& appender) const {
   });
   const std::uint64_t sealed = segments.sealed_bytes();
   const std::uint64_t dead = sealed - std::min(sealed, live);
-  const bool pressed = segments.disk_bytes() + 2 * settings.segment_bytes > settings.max_disk;
-  return pressed ? dead > sealed / 8 : dead > live && dead > settings.segment_bytes;
+  if (has_less_than(2 * settings.segment_bytes, appender)) return dead > sealed / 8;
+  if (dead <= settings.segment_bytes) return false;
+  return has_less_than(settings.max_disk / 4, appender) ? dead > sealed / 4 : dead > live;
 }
 
 bool Cleaner::start_carrying(const Segment& oldest) {

@@ -21,6 +21,10 @@
 
 namespace once::journal {
 
+// By when the space of what nobody needs any more is free, if the journal lacks it: the time in which all expired keys
+// are found, and all segments can be carried forward.
+Duration reclaims_within(const JournalSettings& settings);
+
 class Cleaner {
  public:
   explicit Cleaner(Core& core) : core_(core) {}
@@ -37,6 +41,8 @@ class Cleaner {
   void drop_expired_chunks(Appender& appender, Shard& shard);
   void drop_chunks(Appender& appender, Shard& shard, const SlotTable::Tag& tag);
 
+  // Less than this is left of journal.max_disk.
+  bool has_less_than(std::uint64_t bytes, const Appender& appender) const;
   bool worth_carrying(const Appender& appender) const;
   bool start_carrying(const Segment& oldest);
   bool read_to_carry(const Segment& oldest);

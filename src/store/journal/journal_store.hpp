@@ -44,7 +44,9 @@ class JournalStore final : public Store {
   bool answer_at_once(Op& op) override;
   // 0; other parts for what must be read from disk first.
   std::size_t part_of(const OperationId& id) const override;
-  Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
+  Traits traits() const override {
+    return {.durable = Durable::yes, .shared = Shared::no, .reclaims_within = reclaims_within(core_.settings)};
+  }
   bool failed_for_good() const override { return core_.counters.condition.get() == JournalStats::Condition::failed; }
   Search* search() override { return &search_; }
 

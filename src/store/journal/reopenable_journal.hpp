@@ -35,7 +35,9 @@ class ReopenableJournal final : public Store, public Search, public Exclusive {
   void execute(std::span<Op* const> batch) override;
   bool answer_at_once(Op& op) override;
   std::size_t part_of(const OperationId& id) const override;
-  Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
+  Traits traits() const override {
+    return {.durable = Durable::yes, .shared = Shared::no, .reclaims_within = reclaims_within(settings_)};
+  }
   bool failed_for_good() const override;
   Search* search() override { return this; }
   StoreCondition condition() const override;

@@ -311,7 +311,7 @@ struct World {
       Op read{.verb = Verb::read, .id = operation(key), .chunk_bytes = std::string::npos};
       store.run_inside(read);
       if (read.record && read.record->outcome) bytes += read.record->outcome->size();
-      constexpr std::size_t of_a_chunk = 80;  // beside its bytes
+      constexpr std::size_t of_a_chunk = 112;  // beside its bytes
       for (const OutcomeBytes& chunk : read.chunks) bytes += chunk->size() + of_a_chunk;
     }
     return bytes;

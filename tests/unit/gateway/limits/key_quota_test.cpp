@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "store/journal/format.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
 namespace once::gateway {
@@ -19,7 +20,7 @@ TenantTag named(char name) {
 const TenantTag alice = named('a');
 const TenantTag bob = named('b');
 const TenantTag network = named('n');
-constexpr std::size_t of_a_chunk = 80;  // beside its bytes
+constexpr std::size_t of_a_chunk = 112;  // beside its bytes
 
 Reply ended(Ending ending) {
   Reply reply;
@@ -224,6 +225,12 @@ TEST_F(KeyQuotaTest, a_stream_counts_while_it_comes) {
   EXPECT_EQ(of_network(), of_alice() + 384U);
 }
 
+TEST_F(KeyQuotaTest, a_chunk_counts_with_all_that_the_journal_writes_for_it) {
+  const std::size_t size = 1;  // with the most padding
+  const std::size_t written = journal::frame_size(journal::chunk_head + size) + journal::mark_frame_size;
+  EXPECT_GE(size + of_a_chunk, written);
+}
+
 // Whoever stops it records the end in the name of the owner, whose next write is lost.
 TEST_F(KeyQuotaTest, a_stream_that_was_stopped_stays_counted) {
   KeyQuota& quota = begin_stream();
@@ -321,6 +328,67 @@ TEST_F(KeyQuotaTest, a_stream_goes_on_only_while_there_is_room) {
   next.outcome = bytes(0);
   EXPECT_TRUE(quota.has_room_for(next)) << "it says that the rest is not recorded";
   EXPECT_TRUE(quota.has_room_for({.verb = Verb::finish}));
+}
+
+// A journal has what was replaced until it drops the segment.
+TEST_F(KeyQuotaTest, what_a_store_reclaims_late_counts_for_that_long) {
+  tables_.reclaimed_within = 1min;
+  finish(begin_stream(), State::succeeded, BodyKept::no, 10);
+  EXPECT_EQ(of_alice(), 10U) << "the caller has no part in it";
+  EXPECT_EQ(of_network(), 384U + 10 + 2010U + 3 * of_a_chunk);
+  clock_.advance(1min);
+  EXPECT_GT(of_network(), 2000U);
+  clock_.advance(31s);
+  EXPECT_EQ(of_network(), 384U + 10);
+  clock_.advance(58min + 29s);
+  EXPECT_EQ(of_network(), 384U + 10) << "nor is it gone when it expires";
+  clock_.advance(10min);
+  EXPECT_EQ(of_network(), 0U);
+}
+
+TEST_F(KeyQuotaTest, streams_that_are_not_kept_reach_the_quota) {
+  tables_.reclaimed_within = 1min;
+  limits_.address.stored_bytes = 5000;
+  const auto stream = [this]() -> std::optional<CallerTable::Refusal> {
+    KeyQuota quota(tables_, limits_, clock_);
+    quota.charge(network);
+    if (auto refusal = quota.take_key()) return refusal;
+    claim(quota);
+    append(quota, 0, 10);
+    append(quota, 1, 2000);
+    finish(quota, State::succeeded, BodyKept::no, 10);
+    return std::nullopt;
+  };
+  EXPECT_EQ(stream(), std::nullopt);
+  EXPECT_EQ(stream(), std::nullopt);
+  const auto refusal = stream();
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->limit, CallerLimit::address_stored_bytes);
+  EXPECT_LE(refusal->retry_after_seconds, 90);
+  clock_.advance(90s);
+  EXPECT_EQ(stream(), std::nullopt);
+}
+
+TEST_F(KeyQuotaTest, what_other_claims_and_attempts_replace_is_reclaimed_late_too) {
+  tables_.reclaimed_within = 1min;
+  KeyQuota& quota = begin_stream();
+  const std::size_t chunks = 2010U + 3 * of_a_chunk;
+  append(quota, 0, 10, 2);  // under a newer claim
+  EXPECT_EQ(of_network(), 384U + 10 + of_a_chunk + chunks);
+  answer(quota, {.verb = Verb::release, .nonce = nonce_of(2)});
+  EXPECT_EQ(of_network(), 384U + 10 + of_a_chunk + chunks);
+  Op claim{.verb = Verb::claim, .nonce = nonce_of(3)};
+  claim.verdict = Verdict::execute;
+  claim.record = record_of(3, State::started);
+  claim.record->attempt = Attempt{2};
+  answer(quota, std::move(claim));
+  EXPECT_EQ(of_network(), 2 * 384U + 10 + of_a_chunk + chunks);
+}
+
+TEST_F(KeyQuotaTest, a_claim_that_was_handed_over_leaves_nothing) {
+  tables_.reclaimed_within = 1min;
+  begin_stream().settle(ended(Ending::attached));
+  EXPECT_EQ(of_network(), 0U);
 }
 
 TEST_F(KeyQuotaTest, labels_count_for_the_network) {

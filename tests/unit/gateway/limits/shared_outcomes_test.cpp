@@ -63,6 +63,41 @@ TEST(SharedOutcomesTest, one_too_many_is_refused_and_one_that_is_told_already_is
   EXPECT_EQ(world.usage.body_bytes, size);
 }
 
+TEST(SharedOutcomesTest, replays_to_one_holder_leave_as_much_for_the_others) {
+  World world;
+  constexpr std::size_t most = 8 * size;
+  std::vector<OutcomeBytes> told;
+  const auto replay = [&](char holder) {
+    const OperationId id{.bytes = {static_cast<std::uint8_t>(told.size())}};
+    OutcomeBytes given = world.told.replay(id, world.nonce, outcome('x'), {holder}, most);
+    if (given) told.push_back(given);
+    return given != nullptr;
+  };
+  while (replay('a')) {
+  }
+  EXPECT_EQ(told.size(), 4U);
+  EXPECT_TRUE(world.told.replay({.bytes = {0}}, world.nonce, outcome('x'), {'a'}, most)) << "told already";
+  while (replay('b')) {
+  }
+  EXPECT_EQ(told.size(), 6U);
+  EXPECT_TRUE(replay('c'));
+  EXPECT_EQ(world.held_for(HeldFor::replay), 7 * size);
+  told.erase(told.begin(), told.begin() + 4);
+  EXPECT_TRUE(replay('a'));
+  told.clear();
+  EXPECT_EQ(world.usage.body_bytes, 0U);
+}
+
+// What others hold besides is nobody's share.
+TEST(SharedOutcomesTest, a_replay_that_finds_no_memory_takes_no_share) {
+  World world;
+  ASSERT_TRUE(world.usage.take(HeldFor::request, 4 * size, 4 * size));
+  EXPECT_FALSE(world.told.replay(world.id, world.nonce, outcome('x'), {'a'}, 4 * size));
+  world.usage.give_back(HeldFor::request, 4 * size);
+  const OutcomeBytes first = world.told.replay(world.id, world.nonce, outcome('x'), {'a'}, 4 * size);
+  EXPECT_TRUE(world.told.replay({.bytes = {3}}, world.nonce, outcome('x'), {'a'}, 4 * size));
+}
+
 TEST(SharedOutcomesTest, small_ones_are_not_counted) {
   World world;
   const OutcomeBytes given = outcome('x', SharedOutcomes::largest_uncounted);

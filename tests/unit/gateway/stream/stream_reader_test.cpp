@@ -54,6 +54,7 @@ class Client {
 class NoRoomMaker final : public RoomMaker {
  public:
   void make_room() override {}
+  void make_own_room() override {}
   void make_spool_room() override {}
 };
 

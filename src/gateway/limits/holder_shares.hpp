@@ -1,0 +1,25 @@
+// What each holder has of an amount that all share: at most as much as is left for the others. Holders are proven
+// callers and addresses (RequestIdentity::holder()). Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+
+#include "core/operation.hpp"
+
+namespace once::gateway {
+
+class HolderShares {
+ public:
+  // False: the holder would have more than is left of `most`, and nothing was taken. The first always finds room.
+  bool take(const TenantTag& holder, std::size_t bytes, std::size_t most);
+  void give_back(const TenantTag& holder, std::size_t bytes);
+
+ private:
+  std::mutex mutex_;
+  std::size_t held_ = 0;
+  std::map<TenantTag, std::size_t> held_by_;  // never 0
+};
+
+}  // namespace once::gateway
