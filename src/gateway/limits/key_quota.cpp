@@ -99,7 +99,7 @@ void KeyQuota::claimed(const Op& op) {
   const std::size_t record = bytes_of_record + 2 * (op.tenant.size() + op.route.size());
   const bool is_new = op.record && op.record->attempt == Attempt{1};
   count({.record = is_new ? record : 0}, op.terms.ttl);
-  // That of a later attempt was counted for whoever made the first, and takes the place of an earlier one.
+  // The record of a later attempt replaces the first one, which was charged to the caller of the first attempt.
   if (!is_new) leave(record);
 }
 

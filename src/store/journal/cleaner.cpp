@@ -17,7 +17,7 @@ constexpr std::size_t least_slots_per_call = 4096;
 constexpr std::size_t slots_at_once = 8192;  // with the lock held
 constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
-// While space is short: whoever writes as fast as the disk takes it would fill it otherwise.
+// While space is short: a client that writes as fast as the disk allows would fill it otherwise.
 constexpr int carries_when_short = 64;
 // That a slow disk allows beside requests.
 constexpr std::uint64_t carried_per_second = std::uint64_t{32} << 20U;

@@ -21,8 +21,8 @@
 
 namespace once::journal {
 
-// By when the space of what nobody needs any more is free, if the journal lacks it: the time in which all expired keys
-// are found, and all segments can be carried forward.
+// How long records that are no longer needed may take space when the journal is short of it: the time to find all
+// expired keys and to carry all segments forward.
 Duration reclaims_within(const JournalSettings& settings);
 
 class Cleaner {
