@@ -301,6 +301,22 @@ TEST_F(MemoryStoreTest, a_holder_that_fills_the_store_with_what_cannot_be_evicte
   }
 }
 
+// A failed record can be evicted, until it is claimed again.
+TEST_F(MemoryStoreTest, a_holder_that_claims_all_its_failed_keys_again_leaves_room_for_others) {
+  MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
+  std::vector<Claimed> victims;
+  for (int i = 0; i < 50; ++i) store_answer(store, victims.emplace_back(somebody()), 'b');
+  std::vector<Claimed> failed;
+  for (int i = 0; i < 5000; ++i) {
+    const Claimed who = failed.emplace_back(somebody());
+    ASSERT_EQ(claim_for(store, who, 'a').verdict, Verdict::execute);
+    finish(store, who, 0, State::failed);
+  }
+  for (const Claimed& who : failed) claim_for(store, {who.id, somebody().nonce}, 'a');
+  for (int i = 0; i < 50; ++i) store_answer(store, victims.emplace_back(somebody()), 'b');
+  for (const Claimed& who : victims) EXPECT_TRUE(knows(store, who.id));
+}
+
 TEST_F(MemoryStoreTest, new_keys_displace_nothing_of_lighter_holders) {
   MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
   std::vector<Claimed> victims;

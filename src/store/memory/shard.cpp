@@ -78,14 +78,14 @@ void MemoryShard::claim(Op& op, Time now) {
     op.record = node->record;
     return;
   }
+  const Room room = take_room_for_claim(op, node, now);
+  if (room == Room::later) return;
+  if (room == Room::no) {
+    ++stats_.refused;
+    return answer_failed(op, StoreFault::full,
+                         "memory store full: nothing can be evicted for a claim of this address or caller");
+  }
   if (node == nullptr) {
-    const Room room = take_room_for_key(op, now);
-    if (room == Room::later) return;
-    if (room == Room::no) {
-      ++stats_.refused;
-      return answer_failed(op, StoreFault::full,
-                           "memory store full: nothing can be evicted for a new key of this address or caller");
-    }
     node = &add(op);
   } else {
     relabel(*node, op);
@@ -296,12 +296,14 @@ void MemoryShard::link_as_it_is(Node& node, bool was_linked) {
   }
 }
 
-MemoryShard::Room MemoryShard::take_room_for_key(const Op& claim, Time now) {
+MemoryShard::Room MemoryShard::take_room_for_claim(const Op& claim, const Node* node, Time now) {
   const std::size_t bytes = RecordTable::node_bytes + labels_.cost(claim) + cost_of(parts_of(claim.route).request);
   // Nobody can have too much while the store has room: the usual claim need not look for its holder.
   std::shared_ptr<Holder> holder;
   if (budget_.used() > budget_.most_pinned_by_one()) holder = labels_.find_holder(claim);
-  if (holder != nullptr && !may_pin(*holder, bytes)) return Room::no;
+  const bool pins = node == nullptr || node->record.state == State::failed;
+  if (pins && holder != nullptr && !may_pin(*holder, bytes)) return Room::no;
+  if (node != nullptr) return Room::yes;
   const Room room = take_room(bytes, now);
   if (room == Room::later) need_ = {.bytes = bytes, .holder = std::move(holder)};
   return room;

@@ -98,7 +98,8 @@ class alignas(64) MemoryShard {
     later,  // the op needs something evicted first
   };
   Room take_room(std::size_t bytes, Time now);
-  Room take_room_for_key(const Op& claim, Time now);
+  // `node`: of its key; null: it is new, and has to be added.
+  Room take_room_for_claim(const Op& claim, const Node* node, Time now);
   Room take_room_for_chunk(const Node& node, std::size_t bytes, Time now);
   // Whether the holder may have more of what cannot be evicted.
   bool may_pin(const Holder& holder, std::size_t bytes) const {

@@ -199,7 +199,7 @@ const Case cases[] = {
    "their body\n"},
   {"upstreams: {a: http://a}\nstore: 'memory:'\nmemory: {max_bytes: 2MiB}\nroutes: [{path: /x, record: {max_body: 1MiB, max_stream: 0}}]", "", ""},
   {"upstreams: {a: http://a}\nstore: 'memory:'\nmemory: {max_bytes: 1MiB}\nroutes: [{path: /x, record: {max_body: 1MiB, max_stream: 0}}]", "",
-   "once.yaml:4:32: record.max_body (1MiB) is larger than half of memory.max_bytes (512KiB): responses that do not fit are recorded without "
+   "once.yaml:4:40: record.max_body (1MiB) is larger than half of memory.max_bytes (512KiB): responses that do not fit are recorded without "
    "their body\n"},
   {"upstreams: {a: http://a}\nstore: redis://h\njournal: {max_disk: 256MiB}\ndefaults: {record: {max_body: 512MiB}}", "", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: content-type}}", "once.yaml:2:26: key.header: content-type already has a meaning in HTTP and cannot carry keys\n", ""},
