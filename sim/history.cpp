@@ -123,7 +123,6 @@ void History::asks(const Op& op) {
 }
 
 void History::store_acted(const Op& op) {
-  acting_ = nullptr;
   if (leaves_out(op.id)) return;
   Key& key = keys_[op.id];
   store_clock_at(clock_->now());

@@ -135,11 +135,10 @@ class History {
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
 
-  // A store that evicts: never what prevents a second execution, of the heaviest holders only and for none that has
-  // more. No new key is refused while there is something to evict for it, unless its holder has three quarters of the
-  // store in what cannot be evicted. `told` gives it back to the quota.
+  // A store that evicts: never what prevents a second execution, of the heaviest holders only. No new key is refused
+  // while there is something to evict for it, unless its holder has three quarters of the store in what cannot be
+  // evicted. `told` gives it back to the quota.
   void store_evicts(std::size_t most) { evicts_at_ = most; }
-  void store_acts(const Op& op) { acting_ = &op; }
   void evicted(const Evicted& what, const std::function<void(const Evicted&)>& told);
   // What all gateways count as stored for a caller: at least what is stored, unless one has ended.
   void count_stored(std::function<std::size_t(const TenantTag&)> counted) { counted_ = std::move(counted); }
@@ -317,8 +316,7 @@ class History {
   std::string left_out_route_;
   std::set<OperationId> left_out_;
   bool backends_commit_ = false;
-  std::size_t evicts_at_ = 0;   // bytes of a store that evicts; 0: it does not
-  const Op* acting_ = nullptr;  // what such a store executes
+  std::size_t evicts_at_ = 0;  // bytes of a store that evicts; 0: it does not
   std::function<std::size_t(const TenantTag&)> counted_;
   std::vector<std::string> violations_;
   std::uint64_t replays_ = 0;

@@ -98,7 +98,6 @@ constexpr Mutant mutants[] = {
     {"starts_what_is_at_work"},
     {"stop_told_too_early", StoreKind::shared, Layer::bytes, has_stops},
     {"stopped_stream_is_free", StoreKind::shared, Layer::bytes, has_stops},
-    {"store_evicts_for_the_heaviest", StoreKind::shared, Layer::bytes, store_is_small},
     {"store_evicts_the_lightest", StoreKind::shared, Layer::bytes, store_is_small},
     {"store_refuses_when_full", StoreKind::shared, Layer::bytes, store_is_small},
     {"stopped_reader_ends_well", StoreKind::shared, Layer::bytes, has_stops},
