@@ -447,7 +447,7 @@ TEST_F(MemoryStoreTest, it_says_what_it_evicts) {
 }
 
 TEST_F(MemoryStoreTest, a_million_appends_of_one_holder) {
-  MemoryStore store(clock_);
+  MemoryStore store(clock_, {.max_bytes = 16 << 20});
   const OutcomeBytes outcome = std::make_shared<const std::string>(200, 'x');
   Claimed who = somebody();
   for (std::uint32_t i = 0; i < 1'000'000; ++i) {
