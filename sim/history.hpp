@@ -135,9 +135,10 @@ class History {
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
 
-  // The store evicts: never a record that prevents a second execution, only those of the heaviest holders, and new keys
-  // are refused only if nothing can be evicted. `told` uncharges the quota.
-  void store_evicts() { evicts_ = true; }
+  // A store that evicts: never what prevents a second execution, of the heaviest holders only. No new key is refused
+  // while there is something to evict for it, unless its holder has three quarters of the store in what cannot be
+  // evicted. `told` gives it back to the quota.
+  void store_evicts(std::size_t most) { evicts_at_ = most; }
   void evicted(const Evicted& what, const std::function<void(const Evicted&)>& told);
   // What all gateways together count as stored for a caller: at least what is stored, unless a gateway has ended.
   void count_stored(std::function<std::size_t(const TenantTag&)> counted) { counted_ = std::move(counted); }
@@ -239,6 +240,13 @@ class History {
   };
 
   bool is_evictable(const Fact& fact) const;
+  struct Holding {
+    std::size_t bytes = 0;
+    std::size_t pinned = 0;  // of those: cannot be evicted
+    bool has_evictable = false;
+  };
+  std::map<TenantTag, Holding> holdings() const;
+  static std::size_t at_most(std::size_t bytes);
   void check_share(const TenantTag& holder);
   void check_refused(const Op& op);
   void granted(Key& key, const Op& op);
@@ -308,7 +316,7 @@ class History {
   std::string left_out_route_;
   std::set<OperationId> left_out_;
   bool backends_commit_ = false;
-  bool evicts_ = false;
+  std::size_t evicts_at_ = 0;  // bytes of a store that evicts; 0: it does not
   std::function<std::size_t(const TenantTag&)> counted_;
   std::vector<std::string> violations_;
   std::uint64_t replays_ = 0;

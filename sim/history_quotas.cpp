@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t bytes_of_record = 250;
 // Labels and other overhead that the model does not know.
 constexpr std::size_t not_known = 1500;
-// Records that expire this soon may be gone by another clock.
+// Holders that have less are not told apart.
+constexpr std::size_t next_to_nothing = 4096;
+// What expires this soon may be gone by another clock.
 constexpr Duration soon = std::chrono::seconds(10);
 
 }  // namespace
@@ -36,19 +38,31 @@ bool History::is_evictable(const Fact& fact) const {
   return false;
 }
 
-// Other holders may have at most about twice as much: the model allows half for overhead.
-void History::check_share(const TenantTag& holder) {
-  std::map<TenantTag, std::size_t> bytes;
-  std::set<TenantTag> evictable;
+std::map<TenantTag, History::Holding> History::holdings() const {
+  std::map<TenantTag, Holding> all;
   for (const auto& [id, key] : keys_) {
     if (key.now.state == Fact::State::none || has_expired(key.now)) continue;
-    bytes[key.holder] += bytes_of_record + key.now.stored_bytes();
-    if (is_evictable(key.now)) evictable.insert(key.holder);
+    Holding& holding = all[key.holder];
+    const std::size_t bytes = bytes_of_record + key.now.stored_bytes();
+    holding.bytes += bytes;
+    if (is_evictable(key.now)) holding.has_evictable = true;
+    const bool at_work = key.now.state == Fact::State::started;
+    if (at_work || key.now.state == Fact::State::unknown) holding.pinned += at_work ? bytes : bytes_of_record;
   }
-  for (const TenantTag& other : evictable) {
-    if (bytes[other] <= 2 * bytes[holder] + not_known) continue;
-    return violated(
-        fmt::format("a holder of {} bytes lost an answer, while another one has {}", bytes[holder], bytes[other]));
+  return all;
+}
+
+// What takes so many bytes by the model takes at most this in the store: half of it is left to overhead.
+std::size_t History::at_most(std::size_t bytes) {
+  return 2 * bytes + not_known;
+}
+
+void History::check_share(const TenantTag& holder) {
+  auto held = holdings();
+  const std::size_t loser = held[holder].bytes;
+  for (const auto& [other, holding] : held) {
+    if (!holding.has_evictable || holding.bytes <= at_most(loser)) continue;
+    return violated(fmt::format("a holder of {} bytes lost an answer, while another one has {}", loser, holding.bytes));
   }
 }
 
@@ -63,7 +77,7 @@ void History::evicted(const Evicted& what, const std::function<void(const Evicte
   const bool part = what.left == Evicted::Left::record;
   const bool may_go = is_evictable(key.now) || (!part && has_expired(key.now));
   if (!may_go) violated(fmt::format("key {} was evicted, and it is {}", name(what.id), to_text(key.now)));
-  check_share(what.holder);
+  if (!has_expired(key.now)) check_share(what.holder);
   const bool lives = what.expires_at - what.now > soon;
   if (counted_ && lives && before >= what.bytes && counted_(caller) > before - what.bytes) {
     violated(fmt::format("key {}: {} bytes were evicted and are counted all the same", name(what.id), what.bytes));
@@ -77,12 +91,20 @@ void History::evicted(const Evicted& what, const std::function<void(const Evicte
   changed(key);
 }
 
+// Something of its own could be evicted, or of a holder that has more.
 void History::check_refused(const Op& op) {
-  if (!evicts_ || op.verb != Verb::claim) return;
-  const auto found = std::ranges::find_if(keys_, [this](const auto& each) { return is_evictable(each.second.now); });
-  if (found == keys_.end()) return;
-  violated(
-      fmt::format("key {} was refused for want of room, and {} could be evicted", name(op.id), name(found->first)));
+  if (evicts_at_ == 0 || op.verb != Verb::claim) return;
+  auto held = holdings();
+  const Holding mine = held[op.holder];
+  if (at_most(mine.pinned) > evicts_at_ / 4 * 3) return;
+  const bool is_light = at_most(mine.bytes) <= next_to_nothing;
+  for (const auto& [other, holding] : held) {
+    const bool may_lose = other == op.holder || is_light || holding.bytes > at_most(mine.bytes);
+    if (!holding.has_evictable || !may_lose) continue;
+    return violated(fmt::format(
+        "key {} of a holder of {} bytes was refused for want of room, and one of {} bytes had something to evict",
+        name(op.id), mine.bytes, holding.bytes));
+  }
 }
 
 void History::check_quotas() {

@@ -19,8 +19,11 @@ class WatchedStore final : public Store {
   WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
 
   void execute(std::span<Op* const> batch) override {
-    inner_.execute(batch);
-    for (const Op* op : batch) history_.store_acted(*op);
+    // One by one: what an op evicts was still there for those before it.
+    for (Op* op : batch) {
+      inner_.execute({&op, 1});
+      history_.store_acted(*op);
+    }
   }
   bool answer_at_once(Op& op) override { return inner_.answer_at_once(op); }
   bool failed_for_good() const override { return inner_.failed_for_good(); }

@@ -151,7 +151,7 @@ Store& Simulation::make_server() {
   }
   memory_ = std::make_unique<MemoryStore>(
       store_clock_, MemoryLimits{.max_bytes = setup_.store_bytes, .shards = 1, .shared = Shared::yes});
-  history_.store_evicts();
+  history_.store_evicts(setup_.store_bytes);
   watched_ = std::make_unique<WatchedStore>(*memory_, history_);
   return *watched_;
 }

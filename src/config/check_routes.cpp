@@ -374,17 +374,17 @@ struct Room {
   std::uint64_t bytes;
 };
 
-// One response may be larger than all that the store takes.
-void check_room(const Route& route, const Room& room, Findings& out) {
+// One response may be larger than all that the store takes. `streamed`: of a response that is recorded as it comes.
+void check_room(const Route& route, const Room& whole, const Room& streamed, Findings& out) {
   const RecordPolicy& record = route.policy.record;
-  const auto warn = [&](std::string_view setting, std::uint64_t size) {
+  const auto warn = [&](std::string_view setting, std::uint64_t size, const Room& room) {
     if (size <= room.bytes) return;
     out.warning(route, {setting},
                 fmt::format("{} ({}) is larger than {} ({}): responses that do not fit are recorded without their body",
                             setting, format_size(size), room.setting, format_size(room.bytes)));
   };
-  warn("record.max_body", record.max_body);
-  if (record.stream != StreamRecording::off) warn("record.max_stream", record.max_stream);
+  warn("record.max_body", record.max_body, record.max_body > one_mib ? streamed : whole);
+  if (record.stream != StreamRecording::off) warn("record.max_stream", record.max_stream, streamed);
 }
 
 // What one request or response may take, and what there is for all of them.
@@ -404,8 +404,11 @@ void check_sizes(const Config& config, Findings& out) {
       else
         out.warning(route, {"max_large_request"}, text);
     }
-    if (journal) check_room(route, {"journal.max_disk", config.journal.max_disk}, out);
-    if (memory) check_room(route, {"half of memory.max_bytes", config.memory.max_bytes / 2}, out);
+    const Room disk{"journal.max_disk", config.journal.max_disk};
+    const std::uint64_t bytes = config.memory.max_bytes;
+    if (journal) check_room(route, disk, disk, out);
+    if (memory)
+      check_room(route, {"half of memory.max_bytes", bytes / 2}, {"a third of memory.max_bytes", bytes / 3}, out);
   }
 }
 

@@ -1,39 +1,10 @@
-// The memory store against the contract, and what it adds: a bound by bytes, and what gives way to it.
+// What the memory store adds to the contract: a bound by bytes, and what gives way to it.
 #include "store/memory/memory_store.hpp"
 
 #include <cstring>
 
 #include "tests/store/contract.hpp"
 #include "tests/unit/support/manual_clock.hpp"
-
-namespace once::store {
-namespace {
-
-class MemoryUnderTest final : public contract::StoreUnderTest {
- public:
-  explicit MemoryUnderTest(Shared shared) : store_(clock_, {.shared = shared}) {}
-  Store& store() override { return store_; }
-  void advance(Duration by) override { clock_.advance(by); }
-
- private:
-  ManualClock clock_;
-  MemoryStore store_;
-};
-
-contract::StoreFactory memory_factory(std::string name, Shared shared) {
-  return {std::move(name), [shared] { return std::make_unique<MemoryUnderTest>(shared); }};
-}
-
-}  // namespace
-
-}  // namespace once::store
-
-namespace once::contract {
-INSTANTIATE_TEST_SUITE_P(Memory, StoreContract,
-                         testing::Values(memory_factory("alone", Shared::no), memory_factory("shared", Shared::yes)),
-                         name_of);
-INSTANTIATE_TEST_SUITE_P(Memory, LapsingStoreContract, testing::Values(memory_factory("shared", Shared::yes)), name_of);
-}  // namespace once::contract
 
 namespace once::store {
 
@@ -83,6 +54,19 @@ class MemoryStoreTest : public testing::Test {
     random_.fill(who.id.bytes);
     random_.fill(who.nonce.bytes);
     return who;
+  }
+  // Claims a key and records a response of 1 KB.
+  void store_answer(MemoryStore& store, const Claimed& who, char holder) {
+    ASSERT_EQ(claim_for(store, who, holder).verdict, Verdict::execute);
+    ASSERT_EQ(finish(store, who, 1000).status, OpStatus::done);
+  }
+  // Appends until the store refuses; returns how many bytes it took.
+  std::size_t fill_stream(MemoryStore& store, const Claimed& who, char holder) {
+    constexpr std::size_t piece = 16'000;
+    EXPECT_EQ(claim_for(store, who, holder).verdict, Verdict::execute);
+    std::uint32_t chunks = 0;
+    while (append(store, who, chunks, piece).status == OpStatus::done) ++chunks;
+    return chunks * piece;
   }
   // Claims until the store refuses; never more than `limit`.
   std::vector<Claimed> fill_with_claims(MemoryStore& store, std::size_t limit) {
@@ -215,6 +199,8 @@ TEST_F(MemoryStoreTest, an_outcome_that_does_not_fit_is_a_success_without_its_bo
   EXPECT_TRUE(knows(store, small.id)) << "it pushed out what it could not replace";
 
   const std::vector<Claimed> held = fill_with_claims(store, 10'000);
+  while (claim_for(store, somebody(), 'a').status == OpStatus::done) {
+  }
   EXPECT_EQ(finish(store, held.back(), 10'000).status, OpStatus::done);
   EXPECT_EQ(claim(store, {held.back().id, somebody().nonce}).verdict, Verdict::not_kept);
   EXPECT_LE(store.stats().bytes, std::size_t{64} << 10U);
@@ -278,28 +264,119 @@ TEST_F(MemoryStoreTest, new_keys_of_a_light_holder_displace_the_heaviest) {
   for (const Claimed& who : late) EXPECT_EQ(claim_for(store, {who.id, Nonce{{9}}}, 'a').verdict, Verdict::replay);
 }
 
+// What cannot be evicted: unknown outcomes, and requests at work.
+TEST_F(MemoryStoreTest, a_holder_that_fills_the_store_with_what_cannot_be_evicted_is_refused_itself) {
+  for (const bool ends : {true, false}) {
+    MemoryStore store(clock_, {.max_bytes = 4 << 20, .shards = 4});
+    std::vector<Claimed> victims;
+    for (int i = 0; i < 200; ++i) store_answer(store, victims.emplace_back(somebody()), 'b');
+    for (int i = 0; i < 20'000; ++i) {
+      const Claimed who = somebody();
+      if (claim_for(store, who, 'a').status == OpStatus::done && ends) finish(store, who, 0, State::unknown);
+      if (i % 100 == 0) store_answer(store, victims.emplace_back(somebody()), 'b');
+    }
+    EXPECT_EQ(claim_for(store, somebody(), 'a').fault, StoreFault::full);
+    for (int i = 0; i < 200; ++i) store_answer(store, victims.emplace_back(somebody()), i % 2 == 0 ? 'b' : 'c');
+    for (const Claimed& who : victims) EXPECT_EQ(claim(store, {who.id, Nonce{{9}}}).verdict, Verdict::replay);
+    EXPECT_EQ(store.stats().evictions, 0U);
+  }
+}
+
+// A failed record can be evicted, until it is claimed again.
+TEST_F(MemoryStoreTest, a_holder_that_claims_all_its_failed_keys_again_leaves_room_for_others) {
+  MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
+  std::vector<Claimed> victims;
+  for (int i = 0; i < 50; ++i) store_answer(store, victims.emplace_back(somebody()), 'b');
+  std::vector<Claimed> failed;
+  for (int i = 0; i < 5000; ++i) {
+    const Claimed who = failed.emplace_back(somebody());
+    ASSERT_EQ(claim_for(store, who, 'a').verdict, Verdict::execute);
+    finish(store, who, 0, State::failed);
+  }
+  for (const Claimed& who : failed) claim_for(store, {who.id, somebody().nonce}, 'a');
+  for (int i = 0; i < 50; ++i) store_answer(store, victims.emplace_back(somebody()), 'b');
+  for (const Claimed& who : victims) EXPECT_TRUE(knows(store, who.id));
+}
+
+TEST_F(MemoryStoreTest, new_keys_displace_nothing_of_lighter_holders) {
+  MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
+  std::vector<Claimed> victims;
+  while (store.stats().bytes < 600'000) store_answer(store, victims.emplace_back(somebody()), 'b');
+  while (claim_for(store, somebody(), 'a').status == OpStatus::done) {
+  }
+  // They have about as much by now: the heavier of them gives way.
+  EXPECT_GT(store.stats().evictions, 10U);
+  EXPECT_LT(store.stats().evictions, victims.size() / 4);
+  EXPECT_EQ(claim_for(store, somebody(), 'a').fault, StoreFault::full);
+  store_answer(store, somebody(), 'b');
+  store_answer(store, somebody(), 'c');
+}
+
+TEST_F(MemoryStoreTest, a_response_for_which_others_are_too_light_displaces_what_its_own_holder_has) {
+  constexpr std::size_t bound = std::size_t{1} << 20U;
+  MemoryStore store(clock_, {.max_bytes = bound, .shards = 4});
+  const Claimed oldest = somebody();
+  store_answer(store, oldest, 'a');
+  for (int i = 0; i < 80; ++i) store_answer(store, somebody(), 'a');
+  for (int i = 0; store.stats().bytes < bound - 2000; ++i) {
+    store_answer(store, somebody(), static_cast<char>('b' + i % 6));
+  }
+  const Claimed who = somebody();
+  ASSERT_EQ(claim_for(store, who, 'a').verdict, Verdict::execute);
+  ASSERT_EQ(finish(store, who, 100'000).status, OpStatus::done);
+  EXPECT_EQ(claim(store, {who.id, Nonce{{9}}}).verdict, Verdict::replay);
+  EXPECT_FALSE(knows(store, oldest.id));
+}
+
 // Streams under way cannot be evicted, so they are not recorded rather than that others lose their answers.
 TEST_F(MemoryStoreTest, streams_under_way_take_half_of_the_store_and_nothing_of_lighter_holders) {
   MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
   std::vector<Claimed> victims;
-  for (int i = 0; i < 300; ++i) {
-    const Claimed who = victims.emplace_back(somebody());
-    claim_for(store, who, static_cast<char>('a' + i % 10));
-    finish(store, who, 1000);
-  }
+  for (int i = 0; i < 300; ++i) store_answer(store, victims.emplace_back(somebody()), static_cast<char>('a' + i % 10));
   std::size_t recorded = 0;
-  for (int i = 0; i < 100; ++i) {
-    const Claimed who = somebody();
-    ASSERT_EQ(claim_for(store, who, 'f').verdict, Verdict::execute);
-    for (std::uint32_t chunk = 0; append(store, who, chunk, 16'000).status == OpStatus::done; ++chunk)
-      recorded += 16'000;
-  }
+  for (int i = 0; i < 100; ++i) recorded += fill_stream(store, somebody(), i % 2 == 0 ? 'f' : 'g');
   EXPECT_GT(recorded, std::size_t{400'000});
   EXPECT_LT(recorded, std::size_t{1} << 19U);
   for (const Claimed& who : victims) EXPECT_TRUE(knows(store, who.id));
 }
 
-TEST_F(MemoryStoreTest, a_stream_is_as_long_as_half_of_the_store) {
+TEST_F(MemoryStoreTest, streams_of_one_holder_leave_room_for_those_of_others) {
+  constexpr std::size_t bound = std::size_t{1} << 20U;
+  MemoryStore store(clock_, {.max_bytes = bound, .shards = 4});
+  std::vector<Claimed> streams;
+  std::size_t recorded = 0;
+  for (int i = 0; i < 10; ++i) recorded += fill_stream(store, streams.emplace_back(somebody()), 'f');
+  EXPECT_GT(recorded, bound / 4);
+  EXPECT_LT(recorded, bound / 3);
+  EXPECT_GT(fill_stream(store, somebody(), 'g'), bound / 8);
+
+  // A stream that has ended is under way no more, whatever became of it.
+  const Claimed& long_one = streams.front();
+  ASSERT_EQ(
+      run(store, {.verb = Verb::finish, .id = long_one.id, .nonce = long_one.nonce, .body_kept = BodyKept::no}).status,
+      OpStatus::done);
+  EXPECT_TRUE(run(store, {.verb = Verb::read, .id = long_one.id}).chunks.empty());
+  EXPECT_GT(fill_stream(store, somebody(), 'f'), bound / 4);
+}
+
+// A takeover by another holder: its chunks are gone, and are counted for nobody.
+TEST_F(MemoryStoreTest, a_stream_that_is_claimed_by_another_holder_counts_no_more) {
+  constexpr std::size_t bound = std::size_t{1} << 20U;
+  MemoryStore store(clock_, {.max_bytes = bound, .shards = 4, .shared = Shared::yes});
+  const Claimed who = somebody();
+  Op op{.verb = Verb::claim, .id = who.id, .nonce = who.nonce};
+  op.terms = {.on_unknown = OnUnknown::retry, .lease = std::chrono::seconds(30)};
+  op.holder.fill('f');
+  ASSERT_EQ(run(store, op).verdict, Verdict::execute);
+  ASSERT_GT(fill_stream(store, who, 'f'), bound / 4);
+  clock_.advance(std::chrono::minutes(1));
+  op.nonce = somebody().nonce;
+  op.holder.fill('g');
+  ASSERT_EQ(run(store, op).verdict, Verdict::execute);
+  EXPECT_GT(fill_stream(store, somebody(), 'f'), bound / 4);
+}
+
+TEST_F(MemoryStoreTest, a_stream_is_as_long_as_a_third_of_the_store) {
   MemoryStore store(clock_);  // 256 MiB in 64 shards
   const Claimed who = somebody();
   claim(store, who);
@@ -351,7 +428,7 @@ TEST_F(MemoryStoreTest, it_says_what_it_evicts) {
 }
 
 TEST_F(MemoryStoreTest, a_million_appends_of_one_holder) {
-  MemoryStore store(clock_);
+  MemoryStore store(clock_, {.max_bytes = 16 << 20});
   const OutcomeBytes outcome = std::make_shared<const std::string>(200, 'x');
   Claimed who = somebody();
   for (std::uint32_t i = 0; i < 1'000'000; ++i) {

@@ -26,7 +26,11 @@ class Budget {
   // Modulo 2^64, so that adding a negative number gives bytes back.
   void add(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
 
-  // Whether chunks of unfinished responses, which cannot be evicted, fit: they may use at most half of all bytes.
+  // What one holder may have of records that cannot be evicted, so that new keys of others find room.
+  std::size_t most_pinned_by_one() const { return most_ / 4 * 3; }
+  // Of those, chunks of responses that are still under way.
+  std::size_t most_running_of_one() const { return most_ / 3; }
+  // All holders together: at most half of all bytes.
   bool has_room_for_chunks(std::size_t bytes) const {
     return running_.load(std::memory_order_relaxed) + bytes <= most_ / 2;
   }

@@ -11,6 +11,15 @@ constexpr std::size_t cache_line = 64;
 
 }  // namespace
 
+std::size_t Holder::pinned() const {
+  const std::size_t pinned = pinned_.load(std::memory_order_relaxed);
+  const std::size_t labels = labels_.load(std::memory_order_relaxed);
+  const std::size_t records = bytes() - labels;
+  if (pinned >= records) return pinned + labels;
+  return pinned + static_cast<std::size_t>(static_cast<double>(labels) * static_cast<double>(pinned) /
+                                           static_cast<double>(records));
+}
+
 std::optional<OperationId> Holder::oldest() const {
   const std::scoped_lock lock(mutex_);
   if (evictable_.empty()) return std::nullopt;
@@ -45,7 +54,25 @@ void Holders::give_back(const TenantTag& tag) {
   budget_.add(-bytes_of_holder);
 }
 
-void Holders::add(Holder& holder, std::size_t bytes) {
+std::shared_ptr<Holder> Holders::find(const TenantTag& tag) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = by_tag_.find(tag);
+  return found == by_tag_.end() ? nullptr : found->second;
+}
+
+void Holders::add(Holder& holder, const Usage& usage) {
+  if (usage.pinned != 0) holder.pinned_.fetch_add(usage.pinned, std::memory_order_relaxed);
+  if (usage.running != 0) {
+    holder.running_.fetch_add(usage.running, std::memory_order_relaxed);
+    budget_.add_running(usage.running);
+  }
+  if (usage.bytes == 0) return;
+  holder.bytes_.fetch_add(usage.bytes, std::memory_order_relaxed);
+  place(holder);
+}
+
+void Holders::add_label(Holder& holder, std::size_t bytes) {
+  holder.labels_.fetch_add(bytes, std::memory_order_relaxed);
   holder.bytes_.fetch_add(bytes, std::memory_order_relaxed);
   place(holder);
 }
@@ -100,8 +127,7 @@ std::shared_ptr<Holder> Holders::heaviest() {
   while (top_ > 0 && by_class_[top_].empty()) --top_;
   if (top_ == 0) return nullptr;
   Holder* const found = static_cast<Holder::InClass*>(by_class_[top_].next)->holder;
-  if (found == &untagged_) return {std::shared_ptr<void>(), found};  // lives as long as this
-  return found->self_.lock();
+  return found == &untagged_ ? untagged() : found->self_.lock();
 }
 
 }  // namespace once::memory

@@ -20,9 +20,23 @@
 
 namespace once::memory {
 
+// Of a record, or of all records of a holder. Modulo 2^64, so that a negative number gives back.
+struct Usage {
+  std::size_t bytes = 0;
+  std::size_t pinned = 0;   // of those: cannot be evicted
+  std::size_t running = 0;  // of those: chunks of a response that is under way
+
+  Usage operator-(const Usage& other) const {
+    return {.bytes = bytes - other.bytes, .pinned = pinned - other.pinned, .running = running - other.running};
+  }
+};
+
 class Holder {
  public:
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  std::size_t running() const { return running_.load(std::memory_order_relaxed); }
+  // With its labels, in proportion.
+  std::size_t pinned() const;
   // The record to evict first.
   std::optional<OperationId> oldest() const;
 
@@ -34,7 +48,10 @@ class Holder {
     Holder* holder = nullptr;
   };
 
-  std::atomic<std::size_t> bytes_{0};
+  std::atomic<std::size_t> bytes_{0};    // with labels
+  std::atomic<std::size_t> labels_{0};   // of those
+  std::atomic<std::size_t> pinned_{0};   // see Usage
+  std::atomic<std::size_t> running_{0};  //
   mutable std::mutex mutex_;
   Link evictable_;  // nodes
   std::atomic<std::size_t> evictable_count_{0};
@@ -56,11 +73,14 @@ class Holders {
   // Each take() needs one give_back().
   std::shared_ptr<Holder> take(const TenantTag& tag);
   void give_back(const TenantTag& tag);
+  // Null: there is no such holder.
+  std::shared_ptr<Holder> find(const TenantTag& tag);
   // The holder of records without a tag.
-  Holder& untagged() { return untagged_; }
+  std::shared_ptr<Holder> untagged() { return {std::shared_ptr<void>(), &untagged_}; }  // lives as long as this
 
+  void add(Holder& holder, const Usage& usage);
   // Modulo 2^64.
-  void add(Holder& holder, std::size_t bytes);
+  void add_label(Holder& holder, std::size_t bytes);
 
   enum class End : std::uint8_t { newest, oldest };
   void link(Holder& holder, Node& node, End end);

@@ -34,6 +34,12 @@ std::size_t Labels::cost(const Op& claim) {
   return index_.contains(key) ? 0 : size_of(key.text.size()) + Holders::bytes_of_holder;
 }
 
+std::shared_ptr<Holder> Labels::find_holder(const Op& claim) {
+  if (is_bare(claim)) return untagged_;
+  const auto known = index_.find(key_of(claim));
+  return known == index_.end() ? holders_.find(claim.holder) : entries_[known->second - 1].holder;
+}
+
 std::uint32_t Labels::take(const Op& claim) {
   if (is_bare(claim)) return 0;
   const Key key = key_of(claim);
@@ -56,7 +62,7 @@ std::uint32_t Labels::take(const Op& claim) {
            .holder = holders_.take(claim.holder)};
   index_.emplace(Key{.text = entry.text, .tenant_size = entry.tenant_size}, label);
   bytes_ += size_of(entry.text.size());
-  holders_.add(*entry.holder, size_of(entry.text.size()));
+  holders_.add_label(*entry.holder, size_of(entry.text.size()));
   return label;
 }
 
@@ -67,7 +73,7 @@ void Labels::give_back(std::uint32_t label) {
   index_.erase(Key{.text = entry.text, .tenant_size = entry.tenant_size});
   const std::size_t size = size_of(entry.text.size());
   bytes_ -= size;
-  holders_.add(*entry.holder, -size);
+  holders_.add_label(*entry.holder, -size);
   holders_.give_back(tag_of(label));
   entry = Entry();
   free_.push_back(label);

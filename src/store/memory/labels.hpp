@@ -25,7 +25,7 @@ std::size_t cost_of(std::string_view request);
 
 class Labels {
  public:
-  explicit Labels(Holders& holders) : holders_(holders) {}
+  explicit Labels(Holders& holders) : holders_(holders), untagged_(holders.untagged()) {}
 
   // The label of a claim; 0: it has none. Reference-counted: each take() needs one give_back().
   std::uint32_t take(const Op& claim);
@@ -37,7 +37,11 @@ class Labels {
   };
   Pair of(std::uint32_t label) const;
   TenantTag tag_of(std::uint32_t label) const;
-  Holder& holder_of(std::uint32_t label) { return label == 0 ? holders_.untagged() : *entries_[label - 1].holder; }
+  const std::shared_ptr<Holder>& holder_of(std::uint32_t label) const {
+    return label == 0 ? untagged_ : entries_[label - 1].holder;
+  }
+  // Null: it has nothing yet.
+  std::shared_ptr<Holder> find_holder(const Op& claim);
 
   std::size_t bytes() const { return bytes_; }
   // The most memory that take() would add.
@@ -65,6 +69,7 @@ class Labels {
   Key key_of(const Op& claim);
 
   Holders& holders_;
+  const std::shared_ptr<Holder> untagged_;
   std::deque<Entry> entries_;  // label - 1
   std::vector<std::uint32_t> free_;
   std::unordered_map<Key, std::uint32_t, Hash> index_;  // its keys are views of entries

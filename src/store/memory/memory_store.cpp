@@ -26,6 +26,20 @@ Fence fence_before(Time now) {
   return Fence{static_cast<std::uint64_t>(now.time_since_epoch().count()) * claims_per_millisecond};
 }
 
+// A holder only loses responses to holders that have at most as much. Compared within an eighth, like the classes; a
+// holder with next to nothing may displace any other.
+bool may_displace(const Holder& heaviest, const MemoryShard::Need& need) {
+  constexpr std::size_t next_to_nothing = 4096;
+  const std::size_t weight = need.bytes + (need.holder == nullptr ? 0 : need.holder->bytes());
+  if (&heaviest == need.holder.get() || weight <= next_to_nothing) return true;
+  return heaviest.bytes() >= weight - weight / 8;
+}
+
+// The holder that needs it, if it has something to evict.
+std::shared_ptr<Holder> own_evictable(const MemoryShard::Need& need) {
+  return need.holder != nullptr && need.holder->oldest() ? need.holder : nullptr;
+}
+
 }  // namespace
 
 MemoryStore::MemoryStore(const Clock& clock, const MemoryLimits& limits)
@@ -55,21 +69,17 @@ void MemoryStore::execute(std::span<Op* const> batch) {
   for (Op* op : batch) execute(*op, now);
 }
 
-// A holder only loses responses to holders that have at most as much; compared within an eighth, like the classes.
-bool MemoryStore::may_displace(const Holder& heaviest, const Holder* holder, std::size_t as_heavy_as) {
-  return &heaviest == holder || heaviest.bytes() >= as_heavy_as - as_heavy_as / 8;
-}
-
 void MemoryStore::execute(Op& op, Time now) {
   MemoryShard& shard = shard_of(op.id);
   MemoryShard::Grant grant;
   while (const auto need = shard.execute(op, now, grant)) {
     grant = {.bytes = need->bytes, .is_last = false};
     while (!grant.is_last && !budget_.try_take(need->bytes)) {
-      const std::shared_ptr<Holder> heaviest = holders_.heaviest();
-      if (heaviest == nullptr || !may_displace(*heaviest, need->holder, need->as_heavy_as)) {
+      std::shared_ptr<Holder> victim = holders_.heaviest();
+      if (victim != nullptr && !may_displace(*victim, *need)) victim = own_evictable(*need);
+      if (victim == nullptr) {
         grant = {.bytes = 0, .is_last = true};
-      } else if (const auto id = heaviest->oldest()) {
+      } else if (const auto id = victim->oldest()) {
         shard_of(*id).evict(*id, now, on_evicted_);
       }
     }

@@ -7,10 +7,12 @@
 //    so that a holder that floods the store loses its own answers. A later retry executes again: the limit must be
 //    large enough for the keys of one TTL, and `evictions` counts when it was not. The beginning of a response whose
 //    end is unknown is evicted like an answer, and its record stays.
-// Records that are started or unknown are never evicted. If there is nothing else left, a claim is refused as `full`
-// and nothing changes. A finish is never refused: an outcome that does not fit, or is larger than half of the store, is
-// recorded as succeeded without its body, so that a retry is answered and not executed. An outcome or a chunk does not
-// push out those of lighter holders, and chunks of responses that are under way take half of the store at most.
+// Nothing is evicted for a holder that has more than those who would lose it: only what it has itself.
+// Records that are started or unknown are never evicted. If there is nothing else left for a claim, or its holder has
+// three quarters of the store in such records, it is refused as `full` and nothing changes. A finish is never refused:
+// an outcome that does not fit, or is larger than half of the store, is recorded as succeeded without its body, so that
+// a retry is answered and not executed. Chunks of responses that are under way take half of the store at most, and a
+// third for one holder.
 #pragma once
 
 #include <atomic>
@@ -74,8 +76,6 @@ class MemoryStore final : public Store, public Search {
  private:
   MemoryShard& shard_of(const OperationId& id);
   void execute(Op& op, Time now);
-  // Whether records of `heaviest` may be evicted for a holder with so many bytes.
-  static bool may_displace(const Holder& heaviest, const Holder* holder, std::size_t as_heavy_as);
 
   const Clock& clock_;
   const Shared shared_;

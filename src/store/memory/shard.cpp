@@ -31,7 +31,6 @@ std::optional<MemoryShard::Need> MemoryShard::execute(Op& op, Time now, Grant gr
   op.chunks.clear();
   op.error.clear();
   const std::scoped_lock lock(mutex_);
-  need_.reset();
   grant_ = grant;
   budgeted_ += grant.bytes;
   switch (op.verb) {
@@ -46,7 +45,7 @@ std::optional<MemoryShard::Need> MemoryShard::execute(Op& op, Time now, Grant gr
     case Verb::append: append_chunk(op, now); break;
   }
   settle_budget();
-  return need_;
+  return std::exchange(need_, std::nullopt);
 }
 
 void MemoryShard::settle_budget() {
@@ -79,14 +78,14 @@ void MemoryShard::claim(Op& op, Time now) {
     op.record = node->record;
     return;
   }
+  const Room room = take_room_for_claim(op, node, now);
+  if (room == Room::later) return;
+  if (room == Room::no) {
+    ++stats_.refused;
+    return answer_failed(op, StoreFault::full,
+                         "memory store full: nothing can be evicted for a claim of this address or caller");
+  }
   if (node == nullptr) {
-    const std::size_t labels = labels_.cost(op) + cost_of(parts_of(op.route).request);
-    const Room room = take_room({.bytes = RecordTable::node_bytes + labels}, now);
-    if (room == Room::later) return;
-    if (room == Room::no) {
-      ++stats_.refused;
-      return answer_failed(op, StoreFault::full, "memory store full: every record is a live claim or unknown");
-    }
     node = &add(op);
   } else {
     relabel(*node, op);
@@ -124,8 +123,11 @@ void MemoryShard::finish_claim(Op& op, Time now) {
     const std::size_t before = RecordTable::outcome_bytes(node->record.outcome);
     const std::size_t after = RecordTable::outcome_bytes(record.outcome);
     Room room = Room::yes;
-    if (after > before) room = take_room(need_for(after - before, *node), now);
-    if (room == Room::later) return;
+    if (after > before) room = take_room(after - before, now);
+    if (room == Room::later) {
+      need_ = {.bytes = after - before, .holder = labels_.holder_of(node->label)};
+      return;
+    }
     if (room == Room::no) {
       if (resolves) return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
       record.outcome = nullptr;
@@ -175,15 +177,12 @@ void MemoryShard::append_chunk(Op& op, Time now) {
   if (op.chunk > chunks_.count(op.id, op.nonce)) {
     return answer_failed(op, StoreFault::no_chunks, "an earlier chunk of the response is missing");
   }
-  const std::size_t more = ChunkLists::cost(op.outcome) + ChunkLists::list_overhead;
-  Room room = Room::no;
-  if (budget_.has_room_for_chunks(more)) room = take_room(need_for(more, *node), now);
+  const Room room = take_room_for_chunk(*node, ChunkLists::cost(op.outcome) + ChunkLists::list_overhead, now);
   if (room == Room::later) return;
   if (room == Room::no) return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
-  const std::size_t before = chunks_.bytes();
+  const Usage before = usage_of(*node);
   chunks_.append(op);
-  budget_.add_running(chunks_.bytes() - before);
-  holders_.add(holder_of(*node), chunks_.bytes() - before);
+  account(*node, before);
 }
 
 MemoryShard::Node* MemoryShard::find(const OperationId& id, Time now) {
@@ -209,7 +208,7 @@ MemoryShard::Node& MemoryShard::add(const Op& claim) {
   Node& node = table_.add(claim.id);
   node.record.state = State::started;
   node.label = labels_.take(claim);
-  holders_.add(holder_of(node), RecordTable::node_bytes);
+  account(node, Usage());
   set_details(node, request_text(parts_of(claim.route).request));
   return node;
 }
@@ -223,51 +222,53 @@ void MemoryShard::relabel(Node& node, const Op& claim) {
     return;
   }
   const bool linked = is_evictable(node);
-  const std::size_t size = RecordTable::node_bytes + RecordTable::outcome_bytes(node.record.outcome) +
-                           chunks_.bytes_of(node.id) + details_of(node);
+  const Usage usage = usage_of(node);
   if (linked) holders_.unlink(holder_of(node), node);
-  holders_.add(holder_of(node), -size);
+  holders_.add(holder_of(node), Usage() - usage);
   labels_.give_back(std::exchange(node.label, label));
-  holders_.add(holder_of(node), size);
+  holders_.add(holder_of(node), usage);
   if (linked) holders_.link(holder_of(node), node, Holders::End::newest);
 }
 
 void MemoryShard::write(Node& node, Record&& record) {
   const bool was_linked = is_evictable(node);
-  const std::size_t running_before = running_bytes(node);
-  const std::size_t before = table_.bytes() + chunks_.bytes();
+  const Usage before = usage_of(node);
   table_.write(node, std::move(record));
   chunks_.record_changed(node.id, &node.record);
-  const std::size_t after = table_.bytes() + chunks_.bytes();
-  if (after != before) holders_.add(holder_of(node), after - before);
-  if (const std::size_t running = running_bytes(node); running != running_before) {
-    budget_.add_running(running - running_before);
-  }
+  account(node, before);
   nothing_ages_before_ = std::min(nothing_ages_before_, ages_at(node.record));
   earliest_looked_at_ = std::min(earliest_looked_at_, ages_at(node.record));
   link_as_it_is(node, was_linked);
 }
 
 void MemoryShard::set_details(Node& node, RequestText details) {
-  const std::size_t before = details_of(node);
+  const Usage before = usage_of(node);
+  details_bytes_ -= details_of(node);
   node.details = std::move(details);
-  details_bytes_ += details_of(node) - before;
-  holders_.add(holder_of(node), details_of(node) - before);
+  details_bytes_ += details_of(node);
+  account(node, before);
 }
 
 void MemoryShard::remove(Node& node) {
   set_details(node, nullptr);
   if (is_evictable(node)) holders_.unlink(holder_of(node), node);
-  if (const std::size_t running = running_bytes(node); running > 0) budget_.add_running(-running);
-  const std::size_t before = table_.bytes() + chunks_.bytes();
+  holders_.add(holder_of(node), Usage() - usage_of(node));
   chunks_.record_changed(node.id, nullptr);
   table_.remove(node);
-  holders_.add(holder_of(node), table_.bytes() + chunks_.bytes() - before);
   labels_.give_back(std::exchange(node.label, 0));
 }
 
-std::size_t MemoryShard::running_bytes(const Node& node) const {
-  return node.record.state == State::started ? chunks_.bytes_of(node.id) : 0;
+Usage MemoryShard::usage_of(const Node& node) const {
+  const std::size_t chunks = chunks_.bytes_of(node.id);
+  const std::size_t rest = RecordTable::node_bytes + RecordTable::outcome_bytes(node.record.outcome) + details_of(node);
+  switch (node.record.state) {
+    case State::started: return {.bytes = rest + chunks, .pinned = rest + chunks, .running = chunks};
+    case State::unknown: return {.bytes = rest + chunks, .pinned = rest};
+    case State::succeeded:
+    case State::failed:
+    case State::tombstone: return {.bytes = rest + chunks};
+  }
+  ONCE_ASSERT(false);
 }
 
 // Records that prevent a second execution stay. Of an unknown one, only the beginning of its response can be evicted.
@@ -295,15 +296,37 @@ void MemoryShard::link_as_it_is(Node& node, bool was_linked) {
   }
 }
 
-MemoryShard::Room MemoryShard::take_room(const Need& need, Time now) {
-  if (need.bytes <= grant_.bytes) return Room::yes;
+MemoryShard::Room MemoryShard::take_room_for_claim(const Op& claim, const Node* node, Time now) {
+  const std::size_t bytes = RecordTable::node_bytes + labels_.cost(claim) + cost_of(parts_of(claim.route).request);
+  // No holder can have too much while the store has room: the usual claim need not look for its holder.
+  std::shared_ptr<Holder> holder;
+  if (budget_.used() > budget_.most_pinned_by_one()) holder = labels_.find_holder(claim);
+  const bool pins = node == nullptr || node->record.state == State::failed;
+  if (pins && holder != nullptr && !may_pin(*holder, bytes)) return Room::no;
+  if (node != nullptr) return Room::yes;
+  const Room room = take_room(bytes, now);
+  if (room == Room::later) need_ = {.bytes = bytes, .holder = std::move(holder)};
+  return room;
+}
+
+MemoryShard::Room MemoryShard::take_room_for_chunk(const Node& node, std::size_t bytes, Time now) {
+  const std::shared_ptr<Holder>& holder = labels_.holder_of(node.label);
+  if (holder->running() + bytes > budget_.most_running_of_one() || !budget_.has_room_for_chunks(bytes)) return Room::no;
+  if (!may_pin(*holder, bytes)) return Room::no;
+  const Room room = take_room(bytes, now);
+  if (room == Room::later) need_ = {.bytes = bytes, .holder = holder};
+  return room;
+}
+
+MemoryShard::Room MemoryShard::take_room(std::size_t bytes, Time now) {
+  if (bytes <= grant_.bytes) return Room::yes;
   // One large outcome must not evict everything else, especially as it might not fit even then.
-  if (need.bytes > budget_.most() / 2) return Room::no;
-  const std::size_t missing = need.bytes - grant_.bytes;
+  if (bytes > budget_.most() / 2) return Room::no;
+  const std::size_t missing = bytes - grant_.bytes;
   bool taken = budget_.try_take(missing);
   if (!taken && now >= nothing_ages_before_) {
     look_at_some(looked_at_when_full, now);
-    const std::size_t granted = bytes() + grant_.bytes;
+    const std::size_t granted = this->bytes() + grant_.bytes;
     budget_.add(granted - budgeted_);
     budgeted_ = granted;
     taken = budget_.try_take(missing);
@@ -313,9 +336,7 @@ MemoryShard::Room MemoryShard::take_room(const Need& need, Time now) {
     budgeted_ += missing;
     return Room::yes;
   }
-  if (grant_.is_last) return Room::no;
-  need_ = need;
-  return Room::later;
+  return grant_.is_last ? Room::no : Room::later;
 }
 
 bool MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify) {
@@ -341,9 +362,9 @@ bool MemoryShard::evict(const OperationId& id, Time now, const std::function<voi
   ++stats_.evictions;
   if (evicted.left == Evicted::Left::record) {
     holders_.unlink(holder_of(*node), *node);
-    const std::size_t before = chunks_.bytes();
+    const Usage before = usage_of(*node);
     chunks_.record_changed(id, nullptr);
-    holders_.add(holder_of(*node), chunks_.bytes() - before);
+    account(*node, before);
   } else {
     remove(*node);
   }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -30,10 +31,7 @@ class alignas(64) MemoryShard {
   // What an op needs before it can be executed.
   struct Need {
     std::size_t bytes = 0;
-    // Evict records of this holder, and of others that have about as much. Only compared, because it may be destroyed
-    // meanwhile.
-    const Holder* holder = nullptr;
-    std::size_t as_heavy_as = 0;  // zero: evict any holder's
+    std::shared_ptr<Holder> holder{};  // whose op it is; null: it has no records yet
   };
   // What was reserved for an op.
   struct Grant {
@@ -79,11 +77,12 @@ class alignas(64) MemoryShard {
   void set_details(Node& node, RequestText details);
   void remove(Node& node);
   void relabel(Node& node, const Op& claim);
-  Holder& holder_of(const Node& node) { return labels_.holder_of(node.label); }
+  Holder& holder_of(const Node& node) const { return *labels_.holder_of(node.label); }
   std::size_t bytes() const { return table_.bytes() + labels_.bytes() + details_bytes_ + chunks_.bytes(); }
   static std::size_t details_of(const Node& node) { return node.details == nullptr ? 0 : cost_of(node.details.get()); }
-  // Bytes of a response's chunks that cannot be evicted.
-  std::size_t running_bytes(const Node& node) const;
+  Usage usage_of(const Node& node) const;
+  // Updates the accounts of its holder.
+  void account(const Node& node, const Usage& before) { holders_.add(holder_of(node), usage_of(node) - before); }
   // Whether the node should be linked at its holder.
   bool is_evictable(const Node& node) const;
   void link_as_it_is(Node& node, bool was_linked);
@@ -97,12 +96,16 @@ class alignas(64) MemoryShard {
   enum class Room : std::uint8_t {
     yes,
     no,
-    later,  // need_ says what to evict
+    later,  // the op needs something evicted first
   };
-  Room take_room(const Need& need, Time now);
-  Need need_for(std::size_t more, const Node& node) {
-    const Holder& holder = holder_of(node);
-    return {.bytes = more, .holder = &holder, .as_heavy_as = holder.bytes() + more};
+  Room take_room(std::size_t bytes, Time now);
+  // `node`: of its key; null: it is new, and has to be added.
+  Room take_room_for_claim(const Op& claim, const Node* node, Time now);
+  Room take_room_for_chunk(const Node& node, std::size_t bytes, Time now);
+  // Whether the holder may have more of what cannot be evicted.
+  bool may_pin(const Holder& holder, std::size_t bytes) const {
+    const std::size_t most = budget_.most_pinned_by_one();
+    return holder.bytes() + bytes <= most || holder.pinned() + bytes <= most;
   }
   void settle_budget();
 

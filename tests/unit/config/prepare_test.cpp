@@ -186,11 +186,15 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\njournal: {max_disk: 256MiB}\nroutes: [{path: /x, record: {max_stream: 512MiB}}]", "",
    "once.yaml:3:42: record.max_stream (512MiB) is larger than journal.max_disk (256MiB): responses that do not fit are recorded without "
    "their body\n"},
-  {"upstreams: {a: http://a}\nstore: 'memory:'\nmemory: {max_bytes: 64MiB}\nroutes: [{path: /x, record: {max_stream: 128MiB}}, "
+  {"upstreams: {a: http://a}\nstore: 'memory:'\nmemory: {max_bytes: 96MiB}\nroutes: [{path: /x, record: {max_stream: 128MiB}}, "
    "{path: /y, record: {max_body: 33MiB, max_stream: 32MiB}}, {path: /z, record: {max_body: 32MiB}}]", "",
-   "once.yaml:4:42: record.max_stream (128MiB) is larger than half of memory.max_bytes (32MiB): responses that do not fit are recorded without "
+   "once.yaml:4:42: record.max_stream (128MiB) is larger than a third of memory.max_bytes (32MiB): responses that do not fit are recorded without "
    "their body\n"
-   "once.yaml:4:82: record.max_body (33MiB) is larger than half of memory.max_bytes (32MiB): responses that do not fit are recorded without "
+   "once.yaml:4:82: record.max_body (33MiB) is larger than a third of memory.max_bytes (32MiB): responses that do not fit are recorded without "
+   "their body\n"},
+  {"upstreams: {a: http://a}\nstore: 'memory:'\nmemory: {max_bytes: 2MiB}\nroutes: [{path: /x, record: {max_body: 1MiB, max_stream: 0}}]", "", ""},
+  {"upstreams: {a: http://a}\nstore: 'memory:'\nmemory: {max_bytes: 1MiB}\nroutes: [{path: /x, record: {max_body: 1MiB, max_stream: 0}}]", "",
+   "once.yaml:4:40: record.max_body (1MiB) is larger than half of memory.max_bytes (512KiB): responses that do not fit are recorded without "
    "their body\n"},
   {"upstreams: {a: http://a}\nstore: redis://h\njournal: {max_disk: 256MiB}\ndefaults: {record: {max_body: 512MiB}}", "", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: content-type}}", "once.yaml:2:26: key.header: content-type already has a meaning in HTTP and cannot carry keys\n", ""},
