@@ -7,7 +7,7 @@
 //    so that a holder that floods the store loses its own answers. A later retry executes again: the limit must be
 //    large enough for the keys of one TTL, and `evictions` counts when it was not. The beginning of a response whose
 //    end is unknown is evicted like an answer, and its record stays.
-// Nothing is evicted for a holder that has more than those who would lose it: only what it has itself.
+// Only own records are evicted for a holder that has more than every holder that would lose one.
 // Records that are started or unknown are never evicted. If there is nothing else left for a claim, or its holder has
 // three quarters of the store in such records, it is refused as `full` and nothing changes. A finish is never refused:
 // an outcome that does not fit, or is larger than half of the store, is recorded as succeeded without its body, so that
