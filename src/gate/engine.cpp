@@ -104,8 +104,8 @@ Engine::Engine(GateSettings settings, std::unique_ptr<ProcessPorts> process, Ope
       claimant_(ports_) {
   if (serving_.tokens.verifier) tokens_.emplace(serving_.tokens.verifier, metrics_);
   quotas_->anonymous = ids_.tenant({});
-  follow_store(store_.store(), quotas_, ground_->clock);
-  store_.store().tell_ends([this](const OperationId& id) { waiters_.notify(id); });
+  follow_store(store_.store(), quotas_, process_->clock);
+  store_.store().notify_of_ends([this](const OperationId& id) { waiters_.notify(id); });
   loop_.listen(faults_);
   retirement_.engine = this;
   retirement_.run = [](Work& work) {

@@ -101,7 +101,7 @@ TEST_F(PostgresServer, the_end_of_what_somebody_waits_for_is_told_to_other_gatew
   sql("SELECT once_finish('" + by_backend.claim() + "', 200)");
   ASSERT_TRUE(heard.wait_for(3));
   EXPECT_EQ(heard.ids(), (std::vector{finished.id, released.id, by_backend.id}));
-  EXPECT_EQ(waiting->stats().told, 3U);
+  EXPECT_EQ(waiting->stats().notified, 3U);
 }
 
 TEST_F(PostgresServer, new_chunks_are_told_to_other_gateways_that_wait_for_them) {

@@ -515,7 +515,7 @@ TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
     EXPECT_TRUE(ends.await(id));
   }
   EXPECT_FALSE(ends.has(unwatched));
-  EXPECT_EQ(waiting->stats().told, 2U);
+  EXPECT_EQ(waiting->stats().notified, 2U);
 
   // The connection is lost, and comes back.
   ASSERT_EQ(peer_.ask({"CLIENT", "KILL", "TYPE", "pubsub"}), "1");

@@ -45,7 +45,7 @@ TEST_F(RedisStreams, who_reads_a_stream_is_told_of_new_chunks_and_of_its_end) {
   Caller reader(*waiting);
   Caller worker(*working);
   ASSERT_TRUE(eventually([&] { return peer_.ask({"PUBSUB", "NUMSUB", "told_chunks:ended"}).contains("\n1\n"); }));
-  const auto told = [&](std::uint64_t times) { return eventually([&] { return waiting->stats().told == times; }); };
+  const auto told = [&](std::uint64_t times) { return eventually([&] { return waiting->stats().notified == times; }); };
   const Nonce nonce = worker.new_nonce();
   worker.claim(id, nonce);
   ASSERT_EQ(worker.append(id, nonce, 0, "head").status, OpStatus::done);
