@@ -186,9 +186,10 @@ struct Policy {
   Wording wording;
 };
 
-// How long a backend may still be executing a request after its gateway died.
+// How long after its claim a backend may still be executing a request whose gateway died: it waited for a free
+// connection, was connected and sent, and is answered.
 inline Duration longest_at_backend(const Timeouts& timeouts) {
-  return timeouts.connect + timeouts.response + timeouts.stream_idle;
+  return 2 * timeouts.connect + 2 * timeouts.response + timeouts.stream_idle;
 }
 
 // The terms that the store needs to decide a claim. Their ttl is for started and unknown records: a second execution
