@@ -35,11 +35,12 @@ class BoundTo(Scope):
     def test_no_caller_is_another_caller(self):
         self.assert_second("executed", 2, fields=self.BASE["fields"][1:])
 
-    def test_an_empty_caller_is_not_the_same_as_none(self):
+    def test_an_empty_caller_is_the_same_as_none(self):
         backend, gateway = self.start()
-        self.assertEqual(self.result(gateway), "executed")
-        self.assertEqual(self.result(gateway, fields=[("Authorization", "")]), "executed")
-        self.assertEqual(len(backend.requests), 2)
+        self.assertEqual(self.result(gateway, fields=[]), "executed")
+        for empty in ("", "Bearer", '""'):
+            self.assertEqual(self.result(gateway, fields=[("Authorization", empty)]), "replayed", empty)
+        self.assertEqual(len(backend.requests), 1)
 
     def test_another_path_is_another_operation(self):
         self.assert_second("executed", 2, target="/others?x=1")

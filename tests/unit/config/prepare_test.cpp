@@ -120,6 +120,9 @@ const Case cases[] = {
    "once.yaml:2:41: cors.credentials needs cors.origins\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, record: {statuses: [401]}}]", "",
    "once.yaml:2:40: no status is recorded: every retry executes again\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, key: {methods: [QUERY, POST]}}]", "",
+   "once.yaml:2:36: key.methods: QUERY is a safe method, on which a key has no effect: its requests pass through, with a key and without "
+   "one\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /**\n    methods: [POST]\n  - path: /x\n    methods: [POST]\n  - path: /y", "",
    "once.yaml:5:5: this route is never used: the route for /** before it matches the same requests\n"},
   {"upstreams: {a: http://a}\ndefaults: {caller_missing: reject}\nroutes:\n  - {path: '/x/{id}'}\n  - {path: '/x/*/'}", "",
