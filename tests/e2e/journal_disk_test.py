@@ -19,8 +19,11 @@ class Full(JournalTest):
     LIMITS = ("journal.max_disk=4MiB", "limits.address.stored_bytes=1GiB")
 
     def check_said(self, gateway):
+        self.assertEqual(gateway.metrics()["once_journal_full"], 1)
+        self.check_reported(gateway)
+
+    def check_reported(self, gateway):
         metrics = gateway.metrics()
-        self.assertEqual(metrics["once_journal_full"], 1)
         self.assertGreaterEqual(metrics["once_store_full_total"], 1)
         self.assertLessEqual(metrics["once_journal_disk_bytes"], 4 * MIB)
         line = next(line for line in gateway.log_lines() if "is full" in line["message"])
@@ -49,7 +52,7 @@ class Full(JournalTest):
         gateway = self.start(backend, *self.LIMITS, "defaults.ttl=1h", clock=clock)
         answers, refusal = self.fill(gateway)
         self.check_full(refusal)
-        self.check_said(gateway)
+        self.check_reported(gateway)  # the cleaner may have found room for one more by now
 
         def has_room():
             metrics = gateway.metrics()

@@ -85,7 +85,7 @@ class SendStop(Streaming):
                 reading.send_signal(signal.SIGINT)
                 code, _, stderr = self.ended(reading)
                 self.assertEqual(code, 130, stderr)
-                self.assertIn("left; the request goes on", stderr)
+                self.assertIn("left; the request continues", stderr)
                 self.assertIn("once: try 1: cancelled\n", stderr)
                 self.assertEqual(f"--stop --key {key}" in stderr, suggested, stderr)
                 self.script.tell(None)

@@ -150,7 +150,7 @@ class BehindTheGateway(Streaming):
         process.send_signal(signal.SIGINT)
         code, _, stderr = self.ended(process)
         self.assertEqual(code, 130, stderr)
-        self.assertIn("the request goes on at the server", stderr)
+        self.assertIn("the request continues at the server", stderr)
         options = f"--key k -H 'Idempotency-Offset: {len(first)}' -H 'Idempotency-Attempt: 1'"
         self.assertIn(f"run the same command with {options}\n", stderr)
         self.script.tell(event(1), None)
