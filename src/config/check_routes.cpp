@@ -135,10 +135,11 @@ void check_policy(const Route& route, Findings& out) {
   for (const auto& [method, name] : {std::pair(Method::get, "GET"), std::pair(Method::head, "HEAD"),
                                      std::pair(Method::options, "OPTIONS"), std::pair(Method::query, "QUERY")}) {
     if (!contains(policy.methods, method)) continue;
-    out.warning(route, {"key.methods"},
-                fmt::format("key.methods: {} is a safe method, on which a key has no effect: its requests pass through, "
-                            "with a key and without one",
-                            name));
+    out.warning(
+        route, {"key.methods"},
+        fmt::format("key.methods: {} is a safe method, on which a key has no effect: its requests pass through, "
+                    "with a key and without one",
+                    name));
   }
   if (any_success(policy.record.refusals)) {
     out.error(route, {"record.refusals"},

@@ -174,7 +174,8 @@ Settings<Policy> execution_settings() {
           "JSON fields to ignore, such as a timestamp of the client. Needs fingerprint.body: json."),
       one<Policy>(
           "ttl", [](auto& p) -> auto& { return p.ttl; }, duration_codec({1s, 365 * day}),
-          "How long a response is kept for retries. A key whose request is in progress, or whose outcome is unknown, is "
+          "How long a response is kept for retries. A key whose request is in progress, or whose outcome is unknown, "
+          "is "
           "kept for at least twice timeouts.connect and timeouts.response, and timeouts.stream_idle, together."),
       one<Policy>(
           "tombstone", [](auto& p) -> auto& { return p.tombstone; }, duration_codec({0s, 365 * day}),

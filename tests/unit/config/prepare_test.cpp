@@ -34,7 +34,7 @@ const Case cases[] = {
   {"", "no upstream: give one with --upstream http://HOST:PORT or with upstreams: in the configuration file\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {ttl: 10s, on_unknown: takeover, takeover_after: 10m}",
    "once.yaml:2:17: lease (30s) must be shorter than ttl (10s)\n",
-   "once.yaml:2:60: takeover_after (10m) is not shorter than the time for which an unknown key is kept (365s): the key expires "
+   "once.yaml:2:60: takeover_after (10m) is not shorter than the time for which an unknown key is kept (430s): the key expires "
    "before a takeover\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /x\n    lease: 1m\n    ttl: 1m\n    on_unknown: hold",
    "once.yaml:4:12: lease (1m) must be shorter than ttl (1m)\n", ""},
