@@ -1,4 +1,4 @@
-// Settings of earlier versions. A file that still has one is told what became of it.
+// Settings of earlier versions. A file that still has one gets an error that says what replaced it.
 #pragma once
 
 #include <span>
