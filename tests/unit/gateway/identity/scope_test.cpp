@@ -60,7 +60,11 @@ std::string drawn_word() {
 }
 
 Request drawn_request() {
-  const auto maybe = [] { return *rc::gen::arbitrary<bool>() ? std::optional(drawn_word()) : std::nullopt; };
+  // An empty one is the same as none.
+  const auto maybe = [] {
+    const std::string word = *rc::gen::arbitrary<bool>() ? drawn_word() : "";
+    return word.empty() ? std::nullopt : std::optional(word);
+  };
   Request request;
   request.method = *rc::gen::element<std::string>("POST", "PUT");
   request.path = "/" + drawn_word();
