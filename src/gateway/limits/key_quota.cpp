@@ -96,11 +96,9 @@ void KeyQuota::claimed(const Op& op) {
   id_ = op.id;
   nonce_ = op.nonce;
   next_chunk_ = 0;
-  const std::size_t record = bytes_of_record + 2 * (op.tenant.size() + op.route.size());
+  // The record of a later attempt was charged to the caller of the first one.
   const bool is_new = op.record && op.record->attempt == Attempt{1};
-  count({.record = is_new ? record : 0}, op.terms.ttl);
-  // The record of a later attempt replaces the first one, which was charged to the caller of the first attempt.
-  if (!is_new) leave(record);
+  count({.record = is_new ? bytes_of_record + 2 * (op.tenant.size() + op.route.size()) : 0}, op.terms.ttl);
 }
 
 void KeyQuota::follow(const Nonce& nonce) {
@@ -199,8 +197,7 @@ void KeyQuota::leave(std::size_t bytes) {
 }
 
 void KeyQuota::count(const Kept& kept, Duration life) {
-  const auto fewer = [](std::size_t is, std::size_t was) { return was - std::min(is, was); };
-  leave(fewer(kept.record, kept_.record) + fewer(kept.chunks, kept_.chunks) + fewer(kept.outcome, kept_.outcome));
+  leave(kept_.chunks - std::min(kept.chunks, kept_.chunks));
   kept_ = kept;
   life_ = life;
   const std::chrono::nanoseconds now = clock_.running();
@@ -210,8 +207,7 @@ void KeyQuota::count(const Kept& kept, Duration life) {
     caller_bytes_ = is;
   }
   if (network_) {
-    const StoredBytes is{.bytes = kept.record + kept.chunks + kept.outcome,
-                         .until = now + life + tables_.reclaimed_within};
+    const StoredBytes is{.bytes = kept.record + kept.chunks + kept.outcome, .until = now + life};
     if (is.bytes + network_bytes_.bytes > 0) {
       tables_.networks.stored(*network_, limits_.address, network_bytes_, is, now);
     }

@@ -78,7 +78,7 @@ class KeyQuota {
   // A newer claim, without chunks, may have been handed to the request.
   void follow(const Nonce& nonce);
   void count(const Kept& kept, Duration life);
-  // These bytes are no longer needed, but may still take space in the store.
+  // Chunks that are no longer needed, but may still take space in the store.
   void leave(std::size_t bytes);
 
   QuotaTables& tables_;
