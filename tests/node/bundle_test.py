@@ -1,6 +1,5 @@
 """once/fetch in a browser: every common bundler can bundle it, and the bundle runs where there is nothing of Node."""
 import json
-import shutil
 import subprocess
 import unittest
 
@@ -9,9 +8,7 @@ import package
 
 class Bundles(unittest.TestCase):
     def bundled(self, bundler):
-        project = package.project()
-        for name in ("bundle.mjs", "browser_entry.mjs"):
-            shutil.copy(package.HERE / name, project)
+        project = package.place("bundle.mjs", "browser_entry.mjs")
         done = subprocess.run([package.node(), "bundle.mjs", bundler], cwd=project, capture_output=True, text=True, timeout=100)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout.splitlines()[-1])

@@ -1,6 +1,7 @@
 """The Node package for the tests here: installed beside the packages of package.json."""
 import os
 import pathlib
+import tempfile
 
 import node_package
 import npm
@@ -19,6 +20,17 @@ def project():
     if not (app / "package.json").exists():
         (app / "package.json").write_text('{"private": true, "type": "module"}')
     return node_package.unpack(app)
+
+
+def place(*names):
+    """Puts programs of this folder into project() and returns that. Another test may be reading its copy of the same program, so a copy
+    replaces it and is never half written."""
+    folder = project()
+    for name in names:
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
+            copy.write((HERE / name).read_bytes())
+        os.replace(copy.name, folder / name)
+    return folder
 
 
 def add(folder, *options):

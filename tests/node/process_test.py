@@ -1,7 +1,6 @@
 """The addon inside of Node: several versions of it, real servers, TLS beside Node's own OpenSSL, workers, and processes that end with a
 claim in their hands."""
 import os
-import shutil
 import subprocess
 import unittest
 
@@ -13,9 +12,7 @@ from wire import wait_until
 
 class Processes(Services):
     def node(self, *arguments, version="", env=None, expect=0):
-        project = package.project()
-        for name in ("gate.test.mjs", "exit.mjs"):
-            shutil.copy(package.HERE / name, project)
+        project = package.place("gate.test.mjs", "exit.mjs")
         done = subprocess.run([package.node(version), *arguments], cwd=project, capture_output=True, text=True, timeout=100,
                               env={**os.environ, "ONCE_SECRET": SECRET, **(env or {})})
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)

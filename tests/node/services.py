@@ -1,7 +1,6 @@
 """Services of service.mjs, started and killed by tests."""
 import json
 import os
-import shutil
 import subprocess
 import threading
 
@@ -15,8 +14,7 @@ JSON = [("Content-Type", "application/json")]
 
 class Service:
     def __init__(self, framework, store, node="", **settings):
-        project = package.project()
-        shutil.copy(package.HERE / "service.mjs", project)
+        project = package.place("service.mjs")
         options = {"store": store, "settings": settings, "log": "off"}
         self.process = subprocess.Popen([package.node(node), "service.mjs", framework, json.dumps(options)], cwd=project,
                                         env={**os.environ, "ONCE_SECRET": SECRET}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -1,5 +1,4 @@
 """The types of the package under tsc --strict: from ES modules and CommonJS, with a current TypeScript and with Debian's."""
-import shutil
 import subprocess
 import unittest
 
@@ -26,7 +25,7 @@ class Types(unittest.TestCase):
         return [package.node(), str(package.project().parent / "node_modules" / "typescript" / "bin" / "tsc")]
 
     def test_they_allow_and_refuse_what_they_should(self):
-        shutil.copy(package.HERE / "types.mts", package.project())
+        package.place("types.mts")
         self.compile(self.own_compiler(), "--skipLibCheck", "types.mts")
 
     def test_the_declarations_are_right_by_themselves(self):
