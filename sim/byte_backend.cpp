@@ -340,7 +340,7 @@ void ByteBackend::sent_head(Connection& connection, const Message& request) {
   history_.goes_to_backend(*id, *nonce, *connection.process, connection.sent_at);
 }
 
-// Notes what a health check told the gateway; no status: the server did not answer.
+// Records the result of a health check as the gateway saw it; no status: the server did not answer.
 void ByteBackend::checked(Connection& connection, std::optional<int> status) {
   if (!std::exchange(connection.checks, false)) return;
   Checked& known = checked_[{connection.process, connection.server}];

@@ -109,7 +109,7 @@ void ByteClients::ended(Connection& connection) {
   connection.peer->close();
 }
 
-// The response was cut off, visibly for the client.
+// The response was cut off, and the client can see that.
 void ByteClients::tell_part(Connection& connection) {
   const Waiting first = std::move(connection.waiting.front());
   const Message& part = connection.seen.message();
@@ -261,7 +261,7 @@ void ByteClients::stop(const Asked& asked, const OperationId& id) {
   write(*connection, head + "Idempotency-Stop: POST\r\n\r\n", draw_manner());
 }
 
-// A problem means that nothing was stopped, or that the outcome is unknown.
+// A problem response means that nothing was stopped, or that the outcome is unknown.
 void ByteClients::told_stop(const Stop& stop, const Message& response) {
   const std::string stopped = response.field("Idempotency-Stopped");
   world().note(fmt::format("gateway: stop answered {} {}", response.status, stopped));

@@ -289,8 +289,9 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   // A relayed response is not kept. One that its backend ended by closing may be incomplete without notice.
   const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
   const bool kept = streams.is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
-  // A response without an execution: the rest of it may continue what its client has of another one, and lookups
-  // compare nothing. A broken one may have been stopped before that was recorded.
+  // Not checked: a response without an execution number that starts at an offset, as its first part may be of another
+  // execution; a lookup, which compares no body; and an interrupted response that was stopped before the stop was
+  // recorded.
   const bool stopped = StreamBook::is_stopped(response);
   const bool anything = !given && (response.has("Idempotency-Offset") || !compared || stopped);
   // An unchunked stream whose connection was cut after its last byte looks complete.

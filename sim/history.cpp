@@ -128,7 +128,7 @@ void History::store_acted(const Op& op) {
   store_clock_at(clock_->now());
   world_.note(fmt::format("store: {}", op_text(op)));
   if (op.status == OpStatus::failed) {
-    // No one was answered that it was done, but it may have been.
+    // The write may have happened, although no client got an answer.
     if (op.fault == StoreFault::full) return check_refused(op);
     if (op.verb == Verb::claim) {
       key.perhaps.push_back({.state = Fact::State::started,

@@ -89,9 +89,9 @@ class History {
   // later.
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
 
-  // At a gateway. If a claim failed, a gateway that lives releases it, because it may have been made. A process never
-  // starts an operation that it is already executing: that execution continues under the claim that another request of
-  // the process was given.
+  // A gateway received the result of an op. A claim that failed may have been made, so a gateway that lives releases
+  // it. A process never starts an operation that it is already executing: that execution continues under the claim
+  // that another request of the process was given.
   void told(const Op& op, const Executor& process);
   void takes_back(const Nonce& nonce) { told_failed_.erase(nonce); }
   void owner_is_gone(const Nonce& nonce) { told_failed_.erase(nonce); }
@@ -135,9 +135,9 @@ class History {
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
 
-  // A store that evicts: never what prevents a second execution, of the heaviest holders only. No new key is refused
-  // while there is something to evict for it, unless its holder has three quarters of the store in what cannot be
-  // evicted. `told` gives it back to the quota.
+  // For a store that evicts. It evicts only records that do not prevent a second execution, from the heaviest holders
+  // first. It refuses a new key only if nothing can be evicted for it, or if records that cannot be evicted and
+  // belong to the key's holder fill three quarters of it. `told` returns the bytes to the quota.
   void store_evicts(std::size_t most) { evicts_at_ = most; }
   void evicted(const Evicted& what, const std::function<void(const Evicted&)>& told);
   // What all gateways together count as stored for a caller: at least what is stored, unless a gateway has ended.
@@ -242,7 +242,7 @@ class History {
   bool is_evictable(const Fact& fact) const;
   struct Holding {
     std::size_t bytes = 0;
-    std::size_t pinned = 0;  // of those: cannot be evicted
+    std::size_t pinned = 0;  // bytes that cannot be evicted
     bool has_evictable = false;
   };
   std::map<TenantTag, Holding> holdings() const;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t bytes_of_record = 250;
 // Labels and other overhead that the model does not know.
 constexpr std::size_t not_known = 1500;
-// Holders that have less are not told apart.
+// Holders with less than this count as equally light.
 constexpr std::size_t next_to_nothing = 4096;
 // What expires this soon may be gone by another clock.
 constexpr Duration soon = std::chrono::seconds(10);
@@ -52,7 +52,7 @@ std::map<TenantTag, History::Holding> History::holdings() const {
   return all;
 }
 
-// What takes so many bytes by the model takes at most this in the store: half of it is left to overhead.
+// The most that `bytes` of the model may take in the store, with its overhead.
 std::size_t History::at_most(std::size_t bytes) {
   return 2 * bytes + not_known;
 }
@@ -91,7 +91,7 @@ void History::evicted(const Evicted& what, const std::function<void(const Evicte
   changed(key);
 }
 
-// Something of its own could be evicted, or of a holder that has more.
+// A claim may be refused only if nothing could be evicted: neither of its holder nor of a heavier one.
 void History::check_refused(const Op& op) {
   if (evicts_at_ == 0 || op.verb != Verb::claim) return;
   auto held = holdings();

@@ -19,7 +19,7 @@ class WatchedStore final : public Store {
   WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
 
   void execute(std::span<Op* const> batch) override {
-    // One by one: what an op evicts was still there for those before it.
+    // One op at a time: an op must not see evictions of later ones.
     for (Op* op : batch) {
       inner_.execute({&op, 1});
       history_.store_acted(*op);

@@ -3,11 +3,11 @@
 // reproducible.
 //
 // The rules are the worst case of a file system:
-// - What was written is seen by every reader at once, and survives the end of a process.
-// - A loss of power keeps what was synced. Of each later write it keeps any of the 512-byte sectors, of each later
+// - Written data is visible to every reader at once, and survives the end of a process.
+// - A power loss keeps synced data. Of each later write it keeps any of the 512-byte sectors, of each later
 //   create, rename and remove either nothing or all of it. A sector is never half written.
-// - After a sync that failed, some of what was written is on disk and the rest is forgotten, though readers still see
-//   it: a sync that succeeds afterwards says nothing about it.
+// - After a sync that failed, part of the written data is on disk and the rest is lost, though readers still see
+//   it: a later sync that succeeds proves nothing about it.
 #pragma once
 
 #include <algorithm>
@@ -220,7 +220,7 @@ class Platter {
     }
   }
 
-  // The fate of a call: success, failure, or partial. Nothing at all if the machine has stopped.
+  // The fate of a call: success, failure, partial, or no effect because the machine has stopped.
   struct Fate {
     std::optional<DiskError> error{};
     bool partly = false;

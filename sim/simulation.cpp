@@ -50,7 +50,7 @@ class Simulation {
   };
 
   bool owners_can_renew() const;
-  // Losses are allowed there.
+  // A Redis without persistence may lose its data.
   unsigned data_losses() const { return setup_.store == StoreKind::redis ? setup_.bytes.streams.losses : 0; }
   void make_store();
   Store& make_server();
@@ -105,7 +105,7 @@ bool Simulation::owners_can_renew() const {
   const bool network_holds = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
                              setup_.store_acts_late == 0 && setup_.store_outages == 0 && setup_.store_refuses == 0;
   const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0 && data_losses() == 0;
-  // Its own transaction, or a slow replica, may prevent that.
+  // The backend's own transaction, or a slow replica, may prevent that.
   const bool always = setup_.store != StoreKind::sql_transaction && setup_.store != StoreKind::redis_wait;
   const bool in_time = setup_.bytes.store_answers_late == 0 && setup_.gateway_pauses == 0;
   return network_holds && server_holds && always && in_time;
@@ -400,7 +400,7 @@ void Simulation::heal() {
   if (redis_) redis_->heal();
   store_clock_.set_right();
   if (journal_) {
-    // With space on the disk, and without the remaining faults.
+    // The disk has space from now on, and no faults.
     journal_->give_room();
     end(gateways_[0], JournalMachine::End::killed, 10ms);
   }

@@ -7,8 +7,8 @@ namespace once::abi {
 
 namespace {
 
-// A program that was built with an older header has a shorter struct: what it does not have is zero. A longer one has
-// members that this version does not know, which is fine as long as they are not used.
+// A program built against an older header passes a shorter struct: the missing members are zero. A longer struct is
+// accepted if the members that this version does not know are zero.
 template <class T>
 std::expected<T, Mistake> sized(const T* given, std::size_t least) {
   if (given == nullptr) return std::unexpected("an argument is NULL");

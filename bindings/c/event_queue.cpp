@@ -56,7 +56,7 @@ std::uint32_t level_in(std::string_view line) {
   return ONCE_INFO;
 }
 
-// A claim that nobody has taken is nobody's.
+// The program has not received this claim, so destroy it.
 void drop(std::unique_ptr<OwnedEvent> event) {
   if (event->claim != nullptr) once_claim_free(event->claim);
 }
@@ -195,7 +195,7 @@ std::unique_ptr<OwnedEvent> EventQueue::wait(std::uint64_t tag, std::optional<st
   const auto over = [&waiter] { return waiter.event != nullptr || is_broken(); };
   const auto began = monotonic_now();
   std::chrono::nanoseconds left = limit.value_or(longest_look);
-  // What wakes everybody after a broken invariant must not wait for a lock, so it may miss somebody.
+  // wake_all() takes no lock, so it may miss a waiting thread: check at intervals.
   while (left > std::chrono::nanoseconds::zero() && !over()) {
     waiter.changed.wait_for(lock, std::min<std::chrono::nanoseconds>(left, longest_look), over);
     if (limit) left = *limit - (monotonic_now() - began);

@@ -25,7 +25,7 @@ using abi::OwnedEvent;
 using gate::Cancelled;
 using gate::Completion;
 
-// What a process has of a gate.
+// The state of a gate in one process.
 struct Instance {
   std::shared_ptr<gate::Core> core;
   std::shared_ptr<EventQueue> queue;
@@ -43,7 +43,7 @@ gate::LogTarget log_target(std::uint32_t log, const std::shared_ptr<EventQueue>&
 }
 
 Instances::Made open_instance(const gate::Options& options, std::uint32_t log) {
-  // Threads of the gate may still be at work when the process exits: they must not lose OpenSSL under their feet.
+  // Threads of the gate may still run when the process exits: OpenSSL must not clean up before them.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   auto queue = std::make_shared<EventQueue>();
   abi::handle_broken_invariants(queue);
@@ -124,7 +124,7 @@ void push_pass(EventQueue& queue, std::uint64_t tag, gate::Pass pass) {
   queue.push(std::move(made));
 }
 
-// What each kind of result becomes.
+// Makes the event for each kind of result.
 struct Pusher {
   std::shared_ptr<EventQueue> queue;
   std::uint64_t tag;
@@ -255,7 +255,7 @@ once_status once_stop(once_gate* gate, uint64_t tag) {
 
 once_status once_free(once_gate* gate, uint32_t timeout_ms) {
   if (gate == nullptr) return ONCE_OK;
-  if (abi::is_broken()) return abi::fail_broken();  // its threads hold what they hold
+  if (abi::is_broken()) return abi::fail_broken();  // its threads have stopped, perhaps with locks held
   return entered([&]() -> once_status {
     const std::shared_ptr<Instance> instance = gate->instances.here();
     delete gate;

@@ -333,8 +333,8 @@ class Claim {
   std::uint64_t fence() const;
   bool lost() const;
 
-  // End the claim, unless your own transaction does. Each may be repeated; after the first that is done, the claim is
-  // over. succeed() returns the recorded value: if a transaction had recorded another one, that.
+  // End the claim, unless your own transaction does. Each may be repeated; after the first one that returns `done`,
+  // the claim is over. succeed() returns the recorded value: another one if a transaction recorded it first.
   Outcome<std::string> succeed(std::string_view value, std::string_view media_type = "application/json");
   EndResult fail();     // the next caller repeats the work
   EndResult release();  // undoes the claim: nothing was done

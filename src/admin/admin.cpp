@@ -25,8 +25,8 @@ ServiceResponse problem_response(ProblemKind kind, std::string detail) {
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
 }
 
-// Once-Admin tells commands that they reached the admin interface and not the listener for clients. The other fields
-// are for browsers: only our own files, no frames, no guessing of types; data is not cached.
+// Once-Admin shows commands that they reached the admin interface and not the listener for clients. The other fields
+// are for browsers: only the dashboard's own files, no frames, no guessing of types, no caching of data.
 constexpr std::string_view common_fields =
     "Once-Admin: 1\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n"

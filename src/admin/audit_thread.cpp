@@ -56,7 +56,7 @@ void AuditThread::work(State& state) {
     if (entry->abandoned) continue;
     entry->result = std::move(result);
     entry->ended = true;
-    // Its loop exists as long as it waits.
+    // The executor exists while it waits.
     entry->waiter->home_.post(*entry);
   }
 }

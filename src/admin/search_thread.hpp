@@ -48,7 +48,7 @@ class SearchThread {
 
  private:
   void work();
-  // Counts a part; returns how long to pause then.
+  // Counts a part; returns the pause before the next one.
   Duration count_some();
 
   Search* const search_;

@@ -47,8 +47,8 @@ bool is_ours(std::string_view entry) {
          entry.starts_with(kept_variable);
 }
 
-// Everything that the new program needs, prepared before the fork: after a fork in a process with threads, nothing may
-// be allocated.
+// Everything that the new program needs, allocated before the fork: in a process with threads, the child must not
+// allocate.
 struct Prepared {
   std::vector<std::string> texts;
   std::vector<char*> arguments;
@@ -175,7 +175,7 @@ Result<Origin> origin_of_process() {
     origin.watchdog = std::chrono::microseconds(std::min<std::uint64_t>(*watchdog, longest_watchdog));
   }
   const std::string count = variable("LISTEN_FDS");
-  // The variables were meant for another process, from which this one inherited its environment.
+  // The variables were set for the process from which this one inherited its environment.
   if (count.empty() || variable("LISTEN_PID") != std::to_string(::getpid())) return origin;
   auto sockets = http::inherited_sockets(count, variable("LISTEN_FDNAMES"));
   if (!sockets) return std::unexpected(sockets.error());

@@ -41,9 +41,9 @@ class Successor {
   // `none`: the successor has ended.
   Message receive() const;
   void say_yours() const;
-  // False: it has ended, whatever it said before.
+  // Whether it has not ended, whatever messages it has sent.
   bool runs() const;
-  // Kills it if it has not ended by itself. It is completely gone when this returns.
+  // Kills it if it has not ended by itself. Returns when the process no longer exists.
   void end() const;
 
  private:

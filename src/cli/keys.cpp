@@ -23,7 +23,7 @@ constexpr const char* keys_exit_codes =
 constexpr std::array<std::string_view, 7> states = {"started",   "succeeded", "failed",   "unknown",
                                                     "tombstone", "lapsed",    "unsettled"};
 
-// Shows no range in the help, unlike CLI's own checks.
+// Unlike CLI's own checks, does not show the range in the help.
 void expect_number(CLI::Option& option, std::uint64_t least, std::uint64_t most) {
   option.type_name("N")->check([least, most](const std::string& text) {
     const auto number = parse_number(text);

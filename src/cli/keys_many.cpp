@@ -16,7 +16,7 @@ namespace once::cli {
 
 namespace {
 
-// The admin interface's limit.
+// The limit of the admin interface for one request.
 constexpr std::size_t batch_size = 100;
 constexpr std::size_t most_shown = 20;
 // Without a terminal, progress is logged.

@@ -161,7 +161,7 @@ void Running::reopen_access_log() {
 Result<void> Running::start() {
   descriptors_.limit = raise_descriptor_limit();
   if (auto opened = open_access_log(config_); !opened) return opened;
-  // A dying process may hold the journal for a moment longer than the channel.
+  // A dying process may hold the journal for a moment after its end of the channel is closed.
   const bool replaces = renewal_.origin.predecessor.exists();
   renewal_.origin.predecessor.say_checked();
   StoreSettings settings = store_settings(config_);
@@ -262,7 +262,7 @@ void Running::watch_loops(std::chrono::nanoseconds limit) {
   if (admin_) watchdog_.watch(admin_->loop());
 }
 
-// Regular work that is not done by workers.
+// Regular work that the workers do not do.
 void Running::look_round() {
   if (watchdog_.due(monotonic_now())) notify("WATCHDOG=1");
   reopen_store();
@@ -387,8 +387,8 @@ void Running::drain(bool successor) {
   const bool sockets_kept = successor || renewal_.origin.kept == SocketsKept::yes;
   log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}, {"successor", successor}});
   end_reloads();
-  // A second signal ends the process at once. With a successor this is the first one, and a service manager that stops
-  // both processes signals both.
+  // A second signal ends the process at once. With a successor, count one more: this is the first signal to this
+  // process, and a service manager that stops both processes signals both.
   std::thread([left = successor_ ? 2 : 1]() mutable {
     const sigset_t set = signals_of({SIGINT, SIGTERM});
     int signal = 0;

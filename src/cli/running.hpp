@@ -32,7 +32,7 @@
 
 namespace once::cli {
 
-// How a running process can be changed. Empty members: not at all.
+// How to reload or replace a running process. An empty member: that is not possible.
 struct Renewal {
   // Reads and prepares the configuration again; appends warnings.
   std::function<std::expected<Config, ConfigErrors>(ConfigErrors& warnings)> reread;

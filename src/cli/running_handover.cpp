@@ -98,7 +98,7 @@ void Running::pause() {
 void Running::close_claims() {
   if (!claims_ || claims_socket_.open()) return;
   claims_socket_ = Descriptor(::fcntl(claims_->listening(), F_DUPFD_CLOEXEC, 0));
-  if (!claims_socket_.open()) return;  // out of descriptors: tried again until the time for it is over
+  if (!claims_socket_.open()) return;  // out of descriptors: retried until the handover times out
   claims_->hand_over();
   claims_->begin_stop();
 }

@@ -37,7 +37,7 @@ Interruption::Interruption() {
 
 Interruption::~Interruption() {
   over_ = true;
-  ::pthread_kill(waiter_.native_handle(), SIGHUP);  // has no effect on a thread that has ended
+  ::pthread_kill(waiter_.native_handle(), SIGHUP);  // no effect on a thread that has ended
   waiter_.join();
 }
 

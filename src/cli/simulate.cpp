@@ -37,7 +37,7 @@ struct SimulateOptions {
 };
 
 constexpr auto progress_every = std::chrono::seconds(10);
-// Short enough to type, and more than anyone will ever run.
+// Short enough to type, and more seeds than can ever be run.
 constexpr std::uint64_t most_random_seed = 1'000'000'000'000;
 
 struct Totals {

@@ -1,4 +1,4 @@
-// What can differ from route to route.
+// The settings that each route may set.
 #include "base/assert.hpp"
 #include "config/settings.hpp"
 #include "core/dialect.hpp"

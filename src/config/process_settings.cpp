@@ -1,4 +1,4 @@
-// What the process as a whole can be told, and what belongs to a route but is not policy.
+// The settings of the process, and those of a route that are not part of its policy.
 #include "config/settings.hpp"
 
 namespace once::config {

@@ -1,4 +1,4 @@
-// What the pages of the reference say beside the settings themselves: introductions, rules and longer explanations.
+// The texts of the reference pages besides the settings: introductions, rules and longer explanations.
 #pragma once
 
 #include <string_view>

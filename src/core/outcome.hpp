@@ -55,7 +55,7 @@ struct Settlement {
     release,  // undo the claim
     succeed,  // record the response; every retry gets it
     fail,     // record a failure: a retry executes again, the fingerprint still binds
-    unknown,  // it is unknown what was executed
+    unknown,  // it is unknown whether the work was done
   };
   Kind kind = Kind::unknown;
   BodyKept body_kept = BodyKept::yes;  // `no` only with succeed

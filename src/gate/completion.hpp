@@ -28,7 +28,7 @@ class Completion {
 
   // False: already reported, or there is no callback.
   explicit operator bool() const { return static_cast<bool>(then_); }
-  // The call did not begin and the caller knows: drops the callback.
+  // Drops the callback: the call did not begin, and its caller has been informed otherwise.
   void dismiss() { then_ = nullptr; }
   void tell(T what) {
     if (auto then = std::exchange(then_, nullptr)) then(std::move(what));

@@ -40,11 +40,11 @@ class Core : public std::enable_shared_from_this<Core> {
   void cancel(std::uint64_t tag);
   // Reports when the last claim has ended.
   void stop(Completion<StopResult> then);
-  // Ends the gate, whatever is in progress. Afterwards only claims may use it.
+  // Ends the gate and cancels the calls in progress. Afterwards only claims may use it.
   void end();
   // Whether this is the thread that callbacks run on; it cannot wait for its own end.
   bool is_own_thread() const { return thread_.load() == std::this_thread::get_id(); }
-  // False: threads or connections are still ending. They continue by themselves.
+  // `no`: threads or connections are still ending. They continue by themselves.
   bool wait_for_end(std::chrono::milliseconds limit);
 
   // Whether a begin needs the body, and its largest size.

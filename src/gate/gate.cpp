@@ -20,7 +20,7 @@ constexpr std::chrono::seconds end_limit{5};
 constexpr int unavailable_status = 503;
 constexpr int mistake_status = 500;
 
-// Waits for the result of one call.
+// The wait for the result of one call.
 template <class T>
 class Awaited {
  public:

@@ -55,7 +55,7 @@ struct HeldRequest {
   HeldRequest(std::shared_ptr<Core> the_core, HttpCall& the_call, ClaimFacts the_facts, LostFlag the_lost);
   HeldRequest(const HeldRequest&) = delete;
   HeldRequest& operator=(const HeldRequest&) = delete;
-  // Drops the claim if it was not ended.
+  // The claim ends as dropped if its holder has not ended it.
   ~HeldRequest();
 
   Ask finish(std::unique_ptr<PreparedResponse> response, Completion<FinishResult> then);

@@ -196,7 +196,7 @@ struct Metrics {
   Counter tokens_remembered;  // found in the cache of checked tokens
   Counter tokens_refused;
   std::array<Counter, precondition_result_count> preconditions;  // by PreconditionResult
-  Counter not_modified;                                          // 304 for a tag made here
+  Counter not_modified;                                          // 304 for a tag made by Once
   Counter preflights;                                            // CORS preflights answered
 };
 

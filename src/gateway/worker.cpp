@@ -340,7 +340,7 @@ Task<void> Worker::accept_all(http::Socket& listener, Over over) {
       co_await sleep_for(loop_, accept_pause);
     }
   }
-  // Serve connections that the kernel accepted before we stopped listening.
+  // Serve connections that the kernel accepted before the listener was closed.
   if (!successor_) {
     for (auto accepted = listener.accept(); accepted.fd >= 0; accepted = listener.accept()) take(accepted, over);
   }

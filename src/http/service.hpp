@@ -1,5 +1,5 @@
-// A small HTTP server for our own pages: the whole request in, the whole response out, or a stream of events. Not for
-// proxying.
+// A small HTTP server for Once's own pages: the whole request in, the whole response out, or a stream of events. Not
+// for proxying.
 #pragma once
 
 #include <atomic>

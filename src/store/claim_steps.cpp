@@ -26,8 +26,8 @@ bool is_granted(const Op& claim) {
   return claim.status == OpStatus::done && claim.verb == Verb::claim && claim.verdict == Verdict::execute;
 }
 
-// Whether so much time has passed that the lease cannot be relied on. If the clock was set back, the time is unknown,
-// so do not rely on it.
+// Whether so much time has passed that the lease cannot be relied on. If the clock was set back, the elapsed time is
+// unknown, so the lease cannot be relied on either.
 bool too_long_for_lease(Duration took, Duration lease) {
   return took < Duration::zero() || took >= lease / 2;
 }

@@ -3,8 +3,7 @@
 // a lane (lane.hpp) and await it. tests/store/contract.hpp is the suite that every store passes.
 //
 // What every store promises:
-// - Durable before reported: when execute() returns, what an op reports as done survives what traits() says it
-// survives.
+// - Durable before reported: when execute() returns, the results it reports survive the failures that traits() names.
 // - Every write except the first carries the nonce. A write with another nonce than the record's changes nothing and
 //   answers `lost`. So does every write except forget to an expired record. An expired record that is still remembered
 //   is reported as a tombstone (age() in core/decision.hpp); a forgotten one as no record.
@@ -12,12 +11,10 @@
 //   change nothing while it has a running owner. So exactly one wins among an operator, a client that takes over and an
 //   owner that comes back.
 // - Every verb may be repeated after a lost or indeterminate answer: a claim with the same nonce is the same claim
-// (same
-//   attempt, fence and lease), a repeated finish is done, a repeated release, forget or resolve is lost.
+//   (same attempt, fence and lease), a repeated finish is done, a repeated release, forget or resolve is lost.
 // - A copy of a claim that arrives late changes nothing, because it would have no owner: one that arrives after the
-// claim
-//   has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the store's
-//   clock. Shared stores remember a released first claim for a minute.
+//   claim has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the
+//   store's clock. Shared stores remember a released first claim for a minute.
 // - Chunks belong to the claim that appended them. They are read while its record still has its nonce and is started,
 //   unknown, or succeeded with its body in chunks; from then on they are gone, because the record has the whole
 //   outcome, or another attempt has begun. Nothing is appended to a record that is not started, so a finish freezes
@@ -86,7 +83,7 @@ struct Op {
   // credential.
   std::string_view tenant{};
   std::string_view route{};
-  // claim: whose record it is, for a store that evicts: a proven caller, or an address.
+  // claim: the holder of the record, for a store that evicts: a proven caller, or an address.
   TenantTag holder{};
 
   // lookup, read: a request waits for the end or the next chunk. A store that can notify other gateways registers it.

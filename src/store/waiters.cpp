@@ -74,7 +74,7 @@ void Waiters::Ticket::listed_again() {
 void Waiters::Ticket::timed_out() {
   {
     const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
-    // Notified at the same moment: the posted work resumes the caller.
+    // It is notified already: the posted work resumes the caller.
     if (state_ == State::told) return;
     state_ = State::listed;
   }

@@ -144,8 +144,8 @@ Task<void> Connection::refuse_plain_http() {
       request, problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https."));
 }
 
-// This applies also if the next request is already in the buffer, because the store may have been handed over. A new
-// connection that was in the listener's queue when the drain began gets its first request served.
+// Also if the next request is already in the buffer, because the store may have been handed over. A new connection
+// that was in the listener's queue when the drain began may send its first request.
 bool Connection::may_take_another() const {
   return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
 }
@@ -209,7 +209,7 @@ Task<void> Connection::answer(RequestContext& request) {
   switch (key.kind) {
     case RequestKey::Kind::not_covered:
       request.key_ignored = key.ignored;
-      request.says_ignored = key.ignored && !shadowed;  // a route in shadow mode sends clients no marks
+      request.says_ignored = key.ignored && !shadowed;  // clients of a route in shadow mode see no headers of Once
       co_await unkeyed_.answer(request);
       co_return;
     case RequestKey::Kind::none: co_await unkeyed_.answer(request); co_return;

@@ -97,7 +97,7 @@ class RequestReader final : public BodyKeeper {
   ClientIo& io_;
   ReplyWriter& writer_;
   RoomMaker& room_;
-  HeldBody held_;  // the body, if it is not in the buffer as a whole, or its next part for the disk
+  HeldBody held_;  // the body, if it is not all in the buffer, or its next part for the disk
   std::string_view body_;
   std::unique_ptr<SpooledBody> spooled_;
   std::coroutine_handle<> awaits_sending_;

@@ -241,8 +241,8 @@ void Exchange::answer_at_work_unseen() {
   }
 }
 
-// The claim is ours. If this process already executes the operation, that execution gets the claim and this request
-// waits for it.
+// The claim was granted. If this process already executes the operation, that execution gets the claim and this
+// request waits for it.
 Task<Exchange::Step> Exchange::start() {
   const Executions::Entered entered = co_await claimant_.enter(op_, work_);
   if (entered == Executions::Entered::yes) {
@@ -268,7 +268,7 @@ Task<void> Exchange::leave_work() {
   ports_.waiters.notify(request_->id);
 }
 
-// The claim is ours and durable. It ends in one of three ways: finished, released if nothing was sent, or left as
+// The claim is granted and durable. It ends in one of three ways: finished, released if nothing was sent, or left as
 // unknown.
 Task<void> Exchange::execute() {
   ONCE_ASSERT(op_.status == OpStatus::done && op_.verdict == Verdict::execute && op_.record.has_value());
@@ -312,7 +312,7 @@ BackendRequest Exchange::to_backend(const SendPermit* permit) const {
           .keeper = request_->keeper};
 }
 
-// The claim was released, or is no longer ours.
+// The claim was released, or another owner has it.
 void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
   if (is_answered(answer.delivery)) {
     reply_with(answer, Ending::executed);
@@ -529,8 +529,8 @@ Task<void> Exchange::bypass(Nonce asked) {
   co_await leave_work();
 }
 
-// We did not know that we have the claim, but only this request can have executed under it: its response is the
-// outcome.
+// The claim was granted without this process knowing it, but only this request can have executed under it: its
+// response is the outcome.
 void Exchange::end_bypassed(const Settlement& settlement, OutcomeBytes outcome, const Nonce& asked) {
   Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
   end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded

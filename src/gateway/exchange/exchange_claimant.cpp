@@ -46,8 +46,7 @@ void ExchangeClaimant::store_answered(const Op& op) {
   if (quota_ != nullptr) quota_->answered(op);
 }
 
-// A claim that is certainly ours is always ended: there are at most as many as requests in progress when the store went
-// down.
+// A granted claim is always ended: there are at most as many as requests in progress when the store went down.
 void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
   if (claim == Stands::perhaps && ports_.metrics.unsettled.value() >= most_unsettled) return;
   if (claim == Stands::yes && quota_ != nullptr) quota_->ends_later(end);

@@ -66,7 +66,7 @@ struct Exchange::Streamed {
   const Settlement settlement;  // if it comes whole
 };
 
-// While the rest is still to come the backend is executing the operation, so the claim stays open.
+// Until the rest has arrived the backend is executing the operation, so the claim stays open.
 bool Exchange::replies_before_end(const BackendAnswer& answer) const {
   if (answer.delivery == Delivery::streaming) return true;
   return answer.delivery == Delivery::oversize && ports_.streams != nullptr && request_->streams != nullptr;

@@ -1,5 +1,5 @@
-// What each holder has of an amount that all share: at most as much as is left for the others. Holders are proven
-// callers and addresses (RequestIdentity::holder()). Thread-safe.
+// Shares of a common amount, such as memory: no holder may take more than what is left for the others. Holders are
+// proven callers and addresses (RequestIdentity::holder()). Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace once::gateway {
 
 class HolderShares {
  public:
-  // False: the holder would have more than is left of `most`, and nothing was taken. The first always finds room.
+  // False: the holder would then have more than is left of `most`, so nothing was taken. A holder without a share
+  // always gets one if there is room.
   bool take(const TenantTag& holder, std::size_t bytes, std::size_t most);
   void give_back(const TenantTag& holder, std::size_t bytes);
 

@@ -53,7 +53,7 @@ OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, O
   OutcomeBytes shared = outcomes_.replay(id, nonce, std::move(outcome), caller_, most_);
   if (shared) return shared;
   metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
-  // If there is room, only this holder's share is used up: make room at no other client's cost.
+  // If there is room, only this holder has used up its share: free its own memory, and disconnect no other client.
   if (usage_.has_room(size, most_)) {
     room_.make_own_room();
   } else {

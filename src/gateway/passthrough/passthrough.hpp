@@ -55,7 +55,7 @@ struct PassedRequest {
   // Begun, and ended by the caller. Once the write was sent, a client that leaves does not cancel it, because its
   // outcome must be known.
   ResourceWrite* write = nullptr;
-  std::string_view body = {};  // the body of a write, read completely and framed by us
+  std::string_view body = {};  // the body of a write, read completely and framed by Once
   UpstreamUse* use = nullptr;  // filled in up to the head of the response, unless it is null
 };
 
@@ -153,7 +153,7 @@ class PassThrough final : private http::Socket::Watcher {
   bool chunk_out_ = false;
   bool interim_relayed_ = false;          // the client has seen part of a response
   bool repeatable_ = false;               // is_repeatable()
-  bool repeated_ = false;                 // it was resent, and is not resent again
+  bool repeated_ = false;                 // Once sent the client 100 Continue
   bool body_asked_for_ = false;           // we sent the client 100 Continue
   std::optional<std::string_view> held_;  // body bytes that were read and not yet relayed
   std::string etag_;                      // the ETag to add; empty: none

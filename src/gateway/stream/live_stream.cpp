@@ -92,8 +92,8 @@ std::uint32_t LiveStream::fastest() const {
   return fastest;
 }
 
-// The last chunk always stays, however large: a reader that keeps up never needs the store. While relaying, drops what
-// every reader has read, and what only readers beyond the window still need.
+// The last chunk always stays, however large: a reader that keeps up never needs the store. While relaying, drops
+// chunks that every reader has read, or that are only needed by readers beyond the window.
 void LiveStream::trim() {
   if (!relayed_from_) {
     while (chunks_.size() > 1 && held_bytes_ > window) forget_first();

@@ -139,7 +139,7 @@ class LiveStream {
     LiveStream& stream() const { return *stream_; }
     std::uint32_t chunk() const { return chunk_; }
     Look look() const { return stream_->look(*this); }
-    // Moves on. True: wake the owner, which waits for this.
+    // Moves to the next chunk. True: wake the owner, which waits for this.
     [[nodiscard]] bool advance(std::size_t chunks = 1);
 
    private:

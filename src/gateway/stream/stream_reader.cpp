@@ -294,7 +294,8 @@ class StreamReader final : public http::ResponseSource {
   ReaderMemory::Room room_;
   bool live_ended_ = false;               // as of the last look
   std::optional<BodyInChunks> recorded_;  // set if the response has ended and its body stays in chunks
-  bool is_part_ = false;                  // the record is a part: only the owner's own readers get the rest
+  bool is_part_ = false;                  // the record is incomplete: only readers in the owner's process get the
+                                          // rest
   bool stopped_on_the_way_ = false;       // the stream was stopped after its client got a head without that field
   std::string_view rest_;                 // of a recorded response, in `held_`
   std::string_view last_byte_;            // held back until the response is recorded

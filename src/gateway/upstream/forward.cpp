@@ -119,14 +119,14 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
       out.append(field.line);
     }
   }
-  // HTTP/1.0 clients may omit Host; we must send one.
+  // HTTP/1.0 clients may omit Host; HTTP/1.1 requires it.
   if (!as.host.empty()) {
     out.append("Host: ").append(as.host).append("\r\n");
   } else if (!head.has_host) {
     append_host(out, head.host.empty() ? as.authority : head.host);
   }
   out.append(as.added_fields);
-  // Our Via goes after those of the client, which are the earlier hops. The version in it is the client's.
+  // Append to the Via of the client, which names the earlier hops. The version is the client's.
   if (!as.via.empty()) {
     out.append(head.version == http::Version::http_1_1 ? "Via: 1.1 " : "Via: 1.0 ").append(as.via).append("\r\n");
   }

@@ -13,7 +13,8 @@ namespace {
 
 // Per thread and server, however many were in use.
 constexpr std::size_t most_idle = 1024;
-// Of retries: what one costs in requests, and how many may be made at once after a quiet time.
+// The retry budget: the number of requests that pay for one retry, and the retries that may be made at once after a
+// quiet time.
 constexpr std::size_t retry_cost = 10;
 constexpr std::size_t most_credit = 10 * retry_cost;
 

@@ -64,12 +64,12 @@ class UpstreamGroup final : private http::PoolListener {
     bool busy_ = false;   // why there is no connection: no server had a free one
   };
 
-  // An idle connection of the server whose turn it is; null: call connect().
+  // An idle connection of the turn's server; null: call connect().
   http::UpstreamConnectionPtr take_rested(Turn& turn, Duration rested_at_most);
-  // A new connection, or what came free while it waited for one; null: none of the servers could be reached, or they
+  // A new connection, or one that became free during the wait; null: none of the servers could be reached, or they
   // are all busy and the queue is full or took too long. `limit` is for the queue, and for each attempt to connect.
   Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration rested_at_most, Duration limit);
-  // The connection was new and accepted no byte: treat it as a failed connect.
+  // The connection was new and took no byte: treat it as a failed connect.
   void took_nothing(Turn& turn);
   // Reports how the request was handled over the turn's connection; the server's ejection may depend on it.
   void served(const Turn& turn, Served how);

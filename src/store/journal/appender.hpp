@@ -71,7 +71,7 @@ class Appender {
 
   struct Wanted {
     std::uint64_t bytes = 0;
-    std::uint64_t ops = 0;  // of which any may be a claim
+    std::uint64_t ops = 0;  // any of them may be a claim
     Need need = Need::keys;
   };
   // Before a write: begins a new segment if necessary, and finds out how much may be written. Waits while the upkeep

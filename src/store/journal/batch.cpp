@@ -176,7 +176,7 @@ void Batch::finish_claim(Op& op, const Found& found) {
     op.record = std::move(record);
     return;
   }
-  // Nor may it use the space that carrying forward needs.
+  // Keep the space that carrying forward needs.
   const SegmentLog& segments = appender_.segments();
   const std::uint64_t carrying = segments.over_limit() ? segments.oldest().all_live_bytes() / 8 * 9 : 0;
   Labels labels = found.labels;

@@ -19,9 +19,9 @@ constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
 // While space is short: a client that writes as fast as the disk allows would fill it otherwise.
 constexpr int carries_when_short = 64;
-// That a slow disk allows beside requests.
+// The write rate that a slow disk allows besides requests.
 constexpr std::uint64_t carried_per_second = std::uint64_t{32} << 20U;
-// What carrying leaves of a record that has expired.
+// The size of the tombstone that carrying forward makes of an expired record.
 constexpr std::uint64_t tombstone_bytes = largest_put_overhead;
 // Beyond this, nearly empty segments, as many short runs leave them, are merged.
 constexpr std::size_t most_segments = 512;
@@ -103,9 +103,8 @@ bool Cleaner::has_less_than(std::uint64_t bytes, const Appender& appender) const
   return appender.segments().disk_bytes() + bytes > core_.settings.max_disk;
 }
 
-// The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
-// wasted and the copying: what is copied is never more than what is won. The less space is left, the more may be
-// copied.
+// Cleaning when more than half of the log is obsolete bounds both the wasted disk space and the copying: it never
+// copies more bytes than it frees. The less space is left, the more may be copied.
 bool Cleaner::worth_carrying(const Appender& appender) const {
   const SegmentLog& segments = appender.segments();
   if (!segments.has_sealed() || !segments.oldest().is_needed()) return false;
@@ -150,7 +149,7 @@ void Cleaner::damaged_oldest(SegmentNumber number) {
                   {{"segment", std::to_underlying(number)}, {"offset", carry_->scan->offset()}});
 }
 
-// With segments of the usual size, no more than a request may wait for.
+// Limits how long a request waits for one step, with segments of the usual size.
 std::uint64_t Cleaner::carried_at_once() const {
   return std::min(most_carried_at_once, core_.settings.segment_bytes / 8);
 }
@@ -204,8 +203,8 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_record(Appender& appender, co
   SlotTable::Slot* slot = shard->slots.find(frame.seen.id);
   if (slot == nullptr || slot->place != place) return std::nullopt;
   const bool owned = slot->expires == never_expires || frame.seen.lease_until != Time::min();
-  // Slots count whole seconds, so sweep() may not have reached it yet. It must not become a tombstone that was not
-  // asked for.
+  // Slots store whole seconds, so sweep() may not have removed it yet. It must not become a tombstone if its claim
+  // asked for none.
   if (!owned && frame.seen.forget_at <= appender.deletes_by()) {
     drop(appender, *shard, *slot);
     return std::nullopt;

@@ -390,7 +390,7 @@ void Recovery::append_again(std::span<const std::string> payloads, std::span<Rec
     ONCE_ASSERT(slot != nullptr);  // the last record of a key is the last in the list
     slot->place = place;
   }
-  // This becomes true when the segment gets its name.
+  // The mark becomes true when the segment gets its name.
   append_mark(segment, header.salt, segment.size(), appender_.deletes_by());
 }
 

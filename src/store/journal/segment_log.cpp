@@ -146,7 +146,7 @@ DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const st
   DiskResult<void> done = spare_.file->write_at(0, bytes);
   if (done) done = spare_.file->sync();
   if (!done) {
-    spare_ = Spare();  // whatever happened, another one must be made
+    spare_ = Spare();  // whatever the result, this spare is used up
     return done;
   }
   done = disk_.rename(spare_name, segment_name(header.number));

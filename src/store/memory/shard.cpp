@@ -298,7 +298,7 @@ void MemoryShard::link_as_it_is(Node& node, bool was_linked) {
 
 MemoryShard::Room MemoryShard::take_room_for_claim(const Op& claim, const Node* node, Time now) {
   const std::size_t bytes = RecordTable::node_bytes + labels_.cost(claim) + cost_of(parts_of(claim.route).request);
-  // No holder can have too much while the store has room: the usual claim need not look for its holder.
+  // While the store has room, no holder is over its limit, so most claims need no look-up of their holder.
   std::shared_ptr<Holder> holder;
   if (budget_.used() > budget_.most_pinned_by_one()) holder = labels_.find_holder(claim);
   const bool pins = node == nullptr || node->record.state == State::failed;

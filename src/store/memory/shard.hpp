@@ -31,7 +31,7 @@ class alignas(64) MemoryShard {
   // What an op needs before it can be executed.
   struct Need {
     std::size_t bytes = 0;
-    std::shared_ptr<Holder> holder{};  // whose op it is; null: it has no records yet
+    std::shared_ptr<Holder> holder{};  // the op's holder; null: it has no records yet
   };
   // What was reserved for an op.
   struct Grant {
@@ -99,10 +99,10 @@ class alignas(64) MemoryShard {
     later,  // the op needs something evicted first
   };
   Room take_room(std::size_t bytes, Time now);
-  // `node`: of its key; null: it is new, and has to be added.
+  // `node` is the record of the key; null: the key is new.
   Room take_room_for_claim(const Op& claim, const Node* node, Time now);
   Room take_room_for_chunk(const Node& node, std::size_t bytes, Time now);
-  // Whether the holder may have more of what cannot be evicted.
+  // Whether the holder may have `bytes` more that cannot be evicted.
   bool may_pin(const Holder& holder, std::size_t bytes) const {
     const std::size_t most = budget_.most_pinned_by_one();
     return holder.bytes() + bytes <= most || holder.pinned() + bytes <= most;

@@ -251,7 +251,7 @@ void Batch::broken(Group& group, std::size_t first, const Error& why) {
     // Retry once on another connection, if this was the first try and time is left.
     if ((asked_before && sent) || deadline_.passed()) give_up(task, StoreFault::refused);
   }
-  // A node that did not answer for so long hangs: the next batch must not wait for it again.
+  // A node that did not answer for half of the timeout hangs: the next batch must not wait for it again.
   if (deadline_.passed() && monotonic_now() - group.sent_at >= context_.settings.timeout / 2) group.node->go_down(why);
   survey_ = true;
   hint_.ask_last.push_back(group.node->host());

@@ -107,7 +107,7 @@ void Directory::adopt(const Layout& layout) {
   auto map = std::make_shared<Map>();
   for (const StoreHost& host : layout.nodes) map->nodes.push_back(node_at_locked(host));
   map->owners = layout.owners;
-  // An equal map is no change: threads that wait for one keep waiting.
+  // An equal map is not a change: threads that wait for a change keep waiting.
   if (map_ && map_->nodes == map->nodes && map_->owners == map->owners) return;
   map_ = std::move(map);
   for (std::size_t slot = 0; slot < map_->owners.size(); ++slot) {
