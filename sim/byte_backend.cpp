@@ -255,7 +255,7 @@ void ByteBackend::serve(Connection& connection, const Message& request) {
     std::uint64_t fence = 0;
     const std::string digits = request.field("Idempotency-Fence");
     std::from_chars(digits.data(), digits.data() + digits.size(), fence);
-    if (!asked || !nonce) return history_.violated("a keyed request that is none: " + request.head_text);
+    if (!asked || !nonce) return history_.violated("a keyed request is malformed: " + request.head_text);
     number = history_.executed(*asked, *nonce, fence);
     if (connection.at_work == nonce) connection.execution = number;
   } else if (request.method == "POST" && ++arrived_[request.target + request.field(number_field)] > 1) {
@@ -333,7 +333,7 @@ void ByteBackend::sent_head(Connection& connection, const Message& request) {
   if (claim.empty()) return;
   const auto id = blob_in<OperationId>(std::string_view(claim).substr(0, claim.find('.')));
   const auto nonce = blob_in<Nonce>(std::string_view(claim).substr(std::min(claim.find('.') + 1, claim.size())));
-  if (!id || !nonce) return history_.violated("a claim that is none: " + claim);
+  if (!id || !nonce) return history_.violated("an Idempotency-Claim is malformed: " + claim);
   connection.at_work = *nonce;
   connection.caller = caller_in(request).value_or(0);
   check_at_work(connection);

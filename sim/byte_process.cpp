@@ -335,7 +335,7 @@ void ByteProcess::die() {
   if (gateway_.die()) {
     check_left_over("after the gateway was killed");
   } else {
-    parts_.history.violated("a gateway that was killed does not come to its end");
+    parts_.history.violated("a gateway that was killed does not end");
   }
   executor_.run_out();
 }
@@ -347,7 +347,7 @@ void ByteProcess::wind_down() {
 }
 
 void ByteProcess::has_wound_down() {
-  if (!gateway_.stopped()) return parts_.history.violated("a gateway that drains does not come to its end");
+  if (!gateway_.stopped()) return parts_.history.violated("a gateway that drains does not end");
   check_left_over("after the gateway has drained");
   alive_ = false;
   operators_.cut_off();

@@ -80,7 +80,7 @@ void History::evicted(const Evicted& what, const std::function<void(const Evicte
   if (!has_expired(key.now)) check_share(what.holder);
   const bool lives = what.expires_at - what.now > soon;
   if (counted_ && lives && before >= what.bytes && counted_(caller) > before - what.bytes) {
-    violated(fmt::format("key {}: {} bytes were evicted and are counted all the same", name(what.id), what.bytes));
+    violated(fmt::format("key {}: {} bytes were evicted and are still counted", name(what.id), what.bytes));
   }
   if (part) {
     key.now.drop_chunks();
@@ -101,9 +101,10 @@ void History::check_refused(const Op& op) {
   for (const auto& [other, holding] : held) {
     const bool may_lose = other == op.holder || is_light || holding.bytes > at_most(mine.bytes);
     if (!holding.has_evictable || !may_lose) continue;
-    return violated(fmt::format(
-        "key {} of a holder of {} bytes was refused for want of room, and one of {} bytes had something to evict",
-        name(op.id), mine.bytes, holding.bytes));
+    return violated(
+        fmt::format("key {} of a holder of {} bytes was refused for lack of space, although a holder of {} bytes had a "
+                    "record to evict",
+                    name(op.id), mine.bytes, holding.bytes));
   }
 }
 

@@ -79,9 +79,9 @@ Task<void> Operators::run(Visit& visit) {
   const auto asked = read_action(visit.action, visit.request);
   ONCE_ASSERT(asked.has_value());
   Search* const search = ports_.store.search();
-  if (search == nullptr) co_return note(visit, "the store is not in reach");
+  if (search == nullptr) co_return note(visit, "the store is out of reach");
   const auto page = search->get(visit.key.id);
-  if (ports_.store.search() == nullptr) co_return note(visit, "the store is no more in reach");
+  if (ports_.store.search() == nullptr) co_return note(visit, "the store is out of reach by now");
   if (!page) co_return note(visit, page.error().detail);
   if (page->keys.empty()) co_return note(visit, "there is no such key");
   visit.key = page->keys.front();

@@ -223,7 +223,7 @@ void Simulation::schedule_faults() {
   for (unsigned i = 0; i < setup_.gateway_pauses; ++i) {
     world_.after(sometime(), [this] {
       if (GatewayProcess* process = any_alive()) {
-        world_.note("gateway: stands still");
+        world_.note("gateway: paused");
         process->pause(world_.draw.between(100ms, 15s));
       }
     });
@@ -387,7 +387,7 @@ void Simulation::answered(Client& client, const Answer& answer) {
 }
 
 void Simulation::heal() {
-  world_.note("everything is well from here on");
+  world_.note("all faults have ended");
   healed_ = true;
   if (wires_) {
     wires_->weather() = {.delay = 5ms};

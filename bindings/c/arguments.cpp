@@ -87,7 +87,7 @@ std::expected<gate::Response, Mistake> response_of(const once_response* response
     return std::unexpected("a flag of the response is not known");
   }
   const bool not_kept = (given->flags & ONCE_RESPONSE_BODY_NOT_KEPT) != 0;
-  if (not_kept && given->body.size != 0) return std::unexpected("a body that is not kept is not given either");
+  if (not_kept && given->body.size != 0) return std::unexpected("a response whose body is not kept must have no body");
   return gate::Response{.status = given->status,
                         .reason = text_of(given->reason),
                         .fields = *std::move(fields),

@@ -232,7 +232,7 @@ const char* once_status_name(once_status status) {
 
 once_status once_open(const once_options* options, once_gate** gate) {
   return entered([&]() -> once_status {
-    if (gate == nullptr) return fail(ONCE_INVALID, "there is no place for the gate");
+    if (gate == nullptr) return fail(ONCE_INVALID, "the pointer for the gate is NULL");
     *gate = nullptr;
     auto given = abi::options_of(options);
     if (!given) return fail(ONCE_INVALID, given.error());
@@ -269,7 +269,7 @@ once_status once_free(once_gate* gate, uint32_t timeout_ms) {
 
 once_status once_needs_body(once_gate* gate, const once_request* request, int* needed, uint64_t* max_body) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (needed == nullptr || max_body == nullptr) return fail(ONCE_INVALID, "there is no place for the answer");
+    if (needed == nullptr || max_body == nullptr) return fail(ONCE_INVALID, "the pointer for the answer is NULL");
     auto head = abi::request_of(request, false);
     if (!head) return fail(ONCE_INVALID, head.error());
     const auto body = instance.core->needed_body(*std::move(head));
@@ -375,7 +375,7 @@ once_status once_look(once_gate* gate, const once_work* work, uint64_t tag) {
 
 once_status once_compute_key(once_gate* gate, const once_work* work, char hex[65]) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (hex == nullptr) return fail(ONCE_INVALID, "there is no place for the key");
+    if (hex == nullptr) return fail(ONCE_INVALID, "the pointer for the key is NULL");
     const auto given = abi::work_of(work);
     if (!given) return fail(ONCE_INVALID, given.error());
     const auto operation = instance.core->operation_of(*given);
@@ -387,7 +387,7 @@ once_status once_compute_key(once_gate* gate, const once_work* work, char hex[65
 
 once_status once_hash_text(once_bytes text, char hex[65]) {
   return entered([&]() -> once_status {
-    if (hex == nullptr) return fail(ONCE_INVALID, "there is no place for the hash");
+    if (hex == nullptr) return fail(ONCE_INVALID, "the pointer for the hash is NULL");
     copy_hex(guard::hash_text(abi::text_of(text)), hex);
     return ONCE_OK;
   });
@@ -404,7 +404,7 @@ int once_poll_fd(once_gate* gate) {
 
 once_status once_drain(once_gate* gate, once_event** events, size_t capacity, size_t* count) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (events == nullptr || count == nullptr) return fail(ONCE_INVALID, "there is no place for events");
+    if (events == nullptr || count == nullptr) return fail(ONCE_INVALID, "the pointer for events is NULL");
     *count = instance.queue->drain(events, capacity);
     return ONCE_OK;
   });
@@ -421,7 +421,7 @@ uint64_t once_private_tag(once_gate* gate) {
 
 once_status once_wait(once_gate* gate, uint64_t tag, uint32_t timeout_ms, once_event** out) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (out == nullptr) return fail(ONCE_INVALID, "there is no place for the event");
+    if (out == nullptr) return fail(ONCE_INVALID, "the pointer for the event is NULL");
     *out = nullptr;
     if ((tag & ONCE_PRIVATE_TAG) == 0) return fail(ONCE_INVALID, "only private tags can be waited for");
     std::optional<std::chrono::milliseconds> limit;
@@ -433,7 +433,7 @@ once_status once_wait(once_gate* gate, uint64_t tag, uint32_t timeout_ms, once_e
     }
     if (abi::is_broken()) return abi::fail_broken();
     instance.core->cancel(tag);
-    return fail(ONCE_TIMEOUT, "the time is over");
+    return fail(ONCE_TIMEOUT, "no event within the time limit");
   });
 }
 
@@ -453,7 +453,7 @@ once_status once_sweep(once_gate* gate, uint64_t tag) {
 
 once_status once_metrics(once_gate* gate, once_text** text) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (text == nullptr) return fail(ONCE_INVALID, "there is no place for the text");
+    if (text == nullptr) return fail(ONCE_INVALID, "the pointer for the text is NULL");
     return give_text(instance.core->metrics(), text);
   });
 }
@@ -461,7 +461,7 @@ once_status once_metrics(once_gate* gate, once_text** text) {
 once_status once_sanitise(once_bytes json, const once_bytes* store_only, size_t store_only_count,
                           const once_bytes* never_store, size_t never_store_count, once_text** text) {
   return entered([&]() -> once_status {
-    if (text == nullptr) return fail(ONCE_INVALID, "there is no place for the text");
+    if (text == nullptr) return fail(ONCE_INVALID, "the pointer for the text is NULL");
     auto only = abi::names_of(store_only, store_only_count);
     auto never = abi::names_of(never_store, never_store_count);
     if (!only || !never) return fail(ONCE_INVALID, "a list of names is NULL");

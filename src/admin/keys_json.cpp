@@ -473,7 +473,7 @@ std::expected<BulkRequest, std::string> read_bulk(Action action, std::string_vie
   BulkRequest request;
   auto terms = terms_in(*tree, action);
   if (!terms) return Wrong(terms.error());
-  if (!terms->version.empty()) return Wrong("\"version\" belongs into each of the \"keys\".");
+  if (!terms->version.empty()) return Wrong("\"version\" must be in each of the \"keys\".");
   request.terms = *std::move(terms);
   const JsonTree* keys = tree->find("keys");
   if (keys == nullptr || keys->array() == nullptr || keys->array()->empty() || keys->array()->size() > most_bulk_keys) {

@@ -125,7 +125,7 @@ void LineWriter::write(const Batch& batch) {
   if (error != 0) left_out_.fetch_add(batch.count, std::memory_order_relaxed);
   const bool due = monotonic_now() - told_at_ >= tell_every;
   if (error != 0 && due) report_left_out(std::generic_category().message(error));
-  if (error == 0 && due) report_left_out("more came than could be written");
+  if (error == 0 && due) report_left_out("lines arrived faster than they could be written");
 }
 
 int LineWriter::write_all(std::string_view lines) {

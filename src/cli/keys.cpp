@@ -166,8 +166,7 @@ Run add_keys(CLI::App& app) {
   CLI::App& show = add(*keys, *options, "show", "One key");
   add_id(show, *options).required();
   show.add_flag("--body", options->body, "Include the recorded response");
-  show.add_flag("--follow", options->follow,
-                "Write the body of the response to stdout, as it comes if it still streams, and nothing else")
+  show.add_flag("--follow", options->follow, "Write only the body of the response to stdout, live if it still streams")
       ->excludes("--body");
   show.add_flag("--json", options->json, "Print the key as JSON")->excludes("--follow");
   add_find(*keys, *options);

@@ -80,8 +80,9 @@ Running::Ended Running::go_on_handing_over() {
   const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
   if (in_time || successor_->speaks()) return Ended::no;
   return take_back(handover_ == Handover::emptying
-                       ? "running requests need the store for longer than half of timeouts.drain, and than 30 seconds"
-                       : "it took longer than half of timeouts.drain, and than 30 seconds");
+                       ? "running requests needed the store for longer than a handover may take: half of "
+                         "timeouts.drain, at least 30 seconds"
+                       : "it took longer than a handover may take: half of timeouts.drain, at least 30 seconds");
 }
 
 // A client that keeps its connection busy sends its next request within the grace period, and the response announces

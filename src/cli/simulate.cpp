@@ -255,8 +255,8 @@ Run add_simulate(CLI::App& app) {
       ->type_name("{" + all_stores() + "}");
   command
       ->add_option("--layer", options->layer_name,
-                   "Where every seed begins: with requests that come to the exchange, or with the bytes that clients "
-                   "and backends write; by default one seed in sixteen begins with bytes")
+                   "The layer that every seed simulates: exchanges (parsed requests) or bytes (connections of clients "
+                   "and backends); by default one seed in sixteen uses bytes")
       ->type_name("{exchanges,bytes}");
   command->add_flag("--trace", options->trace, "Print every step; with one seed");
   command->footer(

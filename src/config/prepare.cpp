@@ -156,8 +156,8 @@ void check_loops(const Config& config, Findings& out) {
         if (!listens || listens->port == 0 || listens->port != server.port) continue;
         if (!reaches(server.host, listens->host)) continue;
         out.error({fmt::format("upstreams.{}", upstream.name), name},
-                  fmt::format("upstreams.{}: {} is this gateway's own address ({}: {}); requests would go round in "
-                              "circles. Give the address of the backend",
+                  fmt::format("upstreams.{}: {} is this gateway's own address ({}: {}); requests would loop. Give the "
+                              "address of the backend",
                               upstream.name, server_authority(server), name, text));
       }
     }

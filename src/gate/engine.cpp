@@ -213,7 +213,8 @@ std::string Engine::metrics_text() const {
   const std::vector<const Metrics*> all = {&metrics_};
   write_request_metrics(out, route_totals(all), all);
   out.single("once_gate_claims", "gauge", "Claims that handlers and work hold now.", held_.value());
-  out.single("once_gate_claims_dropped_total", "counter", "Claims whose holder forgot them.", dropped_.value());
+  out.single("once_gate_claims_dropped_total", "counter", "Claims dropped by their holder without an outcome.",
+             dropped_.value());
   out.family("once_gate_work_total", "counter", "Ends of claimed work, by result.");
   out.sample("result=\"succeeded\"", work_done_.value());
   out.sample("result=\"failed\"", work_failed_.value());

@@ -83,7 +83,7 @@ export async function streamOnce(url: string | URL, init: FetchOnceInit = {}, op
   if (response.ok && !isAskedFor(connection, attempts.headers)) {
     connection.close();
     throw new StreamBrokenError("new-attempt", `the response does not continue at Idempotency-Offset ${attempts.headers.get("Idempotency-Offset")}: ` +
-      "the part that was kept is of another attempt, or what it was a part of is gone. Drop it, and call without Idempotency-Offset and " +
+      "the kept part belongs to another attempt, or its response no longer exists. Drop it, and call without Idempotency-Offset and " +
       "Idempotency-Attempt", attempts.key, 0);
   }
   return new Stream(attempts, connection, deadlineMs);

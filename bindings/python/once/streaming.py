@@ -143,8 +143,7 @@ class _Body:
         if offset is None:
             return
         if offset != str(self._position) or (attempt or "") not in ("", headers.get("Idempotency-Attempt", attempt)):
-            raise self._broken("new-attempt", f"the answer does not continue at Idempotency-Offset {offset}: the part that was kept is of "
-                               "another attempt, or what it was a part of is gone. Drop it, and call without Idempotency-Offset and "
+            raise self._broken("new-attempt", f"the answer does not continue at Idempotency-Offset {offset}: the kept part belongs to another attempt, or its response no longer exists. Drop it, and call without Idempotency-Offset and "
                                "Idempotency-Attempt")
 
     def _reattach(self, failure: Failed) -> Generator[_Step, Any, None]:

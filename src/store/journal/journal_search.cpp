@@ -90,7 +90,7 @@ Result<std::optional<KeyInfo>> JournalSearch::read_info(const Candidate& candida
     return std::unexpected(
         Error{.source = ErrorSource::store,
               .retryable = Retryable::no,
-              .detail = head ? "the journal's index does not fit its segments" : head.error().detail});
+              .detail = head ? "the journal's index does not match its segments" : head.error().detail});
   }
   Record record = decode_put(head->payload);
   record.lease_until = core_.past_runs.lease(record.lease_until, at->from.address);

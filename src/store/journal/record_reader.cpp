@@ -13,14 +13,14 @@ namespace {
 DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const OperationId& id) {
   const auto seen = payload ? glance(*payload) : std::nullopt;
   if (!payload || (seen && seen->kind == Kind::put && seen->id == id)) return payload;
-  return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
+  return std::unexpected(DiskError{.detail = "the journal's index does not match its segments"});
 }
 
 // Checks that the payload is this chunk.
 DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const ChunkName& name) {
   const auto seen = payload ? glance(*payload) : std::nullopt;
   if (!payload || (seen && seen->kind == Kind::chunk && chunk_name(*seen) == name)) return payload;
-  return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
+  return std::unexpected(DiskError{.detail = "the journal's index does not match its segments"});
 }
 
 // The least number of bytes in a chunk whose frame has about this size.
