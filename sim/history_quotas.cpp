@@ -12,9 +12,9 @@ namespace {
 // The approximate size of a record without its response.
 constexpr std::size_t bytes_of_record = 250;
 // Labels and other overhead that the model does not know.
-constexpr std::size_t not_known = 1500;
+constexpr std::size_t unknown_overhead = 1500;
 // Holders with less than this count as equally light.
-constexpr std::size_t next_to_nothing = 4096;
+constexpr std::size_t smallest_compared = 4096;
 // What expires this soon may be gone by another clock.
 constexpr Duration soon = std::chrono::seconds(10);
 
@@ -54,7 +54,7 @@ std::map<TenantTag, History::Holding> History::holdings() const {
 
 // The most that `bytes` of the model may take in the store, with its overhead.
 std::size_t History::at_most(std::size_t bytes) {
-  return 2 * bytes + not_known;
+  return 2 * bytes + unknown_overhead;
 }
 
 void History::check_share(const TenantTag& holder) {
@@ -66,11 +66,11 @@ void History::check_share(const TenantTag& holder) {
   }
 }
 
-void History::evicted(const Evicted& what, const std::function<void(const Evicted&)>& told) {
+void History::evicted(const Evicted& what, const std::function<void(const Evicted&)>& notify) {
   TenantTag caller{};
   if (what.tenant.size() == caller.size()) std::ranges::copy(what.tenant, caller.begin());
   const std::size_t before = counted_ ? counted_(caller) : 0;
-  told(what);
+  notify(what);
   if (leaves_out(what.id)) return;
   Key& key = keys_[what.id];
   world_.note(fmt::format("store: evicts {}", name(what.id)));
@@ -97,7 +97,7 @@ void History::check_refused(const Op& op) {
   auto held = holdings();
   const Holding mine = held[op.holder];
   if (at_most(mine.pinned) > evicts_at_ / 4 * 3) return;
-  const bool is_light = at_most(mine.bytes) <= next_to_nothing;
+  const bool is_light = at_most(mine.bytes) <= smallest_compared;
   for (const auto& [other, holding] : held) {
     const bool may_lose = other == op.holder || is_light || holding.bytes > at_most(mine.bytes);
     if (!holding.has_evictable || !may_lose) continue;

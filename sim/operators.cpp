@@ -63,7 +63,7 @@ std::vector<KeyInfo> Operators::list() {
 }
 
 void Operators::act(const KeyInfo& seen, const OperatorAction& action) {
-  visits_.push_back({.decision = ports_.history.sets_out(seen), .action = action.action});
+  visits_.push_back({.decision = ports_.history.operator_decides(seen), .action = action.action});
   Visit& visit = visits_.back();
   visit.request = request_of(seen, action, visit.decision);
   visit.key.id = seen.id;
@@ -98,7 +98,7 @@ Task<void> Operators::run(Visit& visit) {
   const Effect effect = co_await carry_out(op, visit.key, ports_.lanes, ports_.waiters, ports_.home);
   if (cut_off_) co_return;
   note(visit, name_of(effect));
-  ports_.history.told(visit.decision, effect);
+  ports_.history.operator_received(visit.decision, effect);
 }
 
 }  // namespace once::sim

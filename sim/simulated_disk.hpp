@@ -269,7 +269,7 @@ class Platter::OpenFile final : public File {
       if (fate.partly) write_partly(offset, bytes);
       return std::unexpected(*fate.error);
     }
-    const std::string_view fits = what_fits(offset, bytes);
+    const std::string_view fits = part_that_fits(offset, bytes);
     inode_->write(offset, fits);
     if (fits.size() == bytes.size()) return {};
     return std::unexpected(DiskError{.fault = DiskFault::no_space, .detail = "no space for " + path_of(name_)});
@@ -318,7 +318,7 @@ class Platter::OpenFile final : public File {
     });
   }
 
-  std::string_view what_fits(std::uint64_t offset, std::string_view bytes) const {
+  std::string_view part_that_fits(std::uint64_t offset, std::string_view bytes) const {
     if (!platter_.space_) return bytes;
     const std::uint64_t used = platter_.bytes();
     const std::uint64_t most = inode_->cache.size() + (*platter_.space_ - std::min(*platter_.space_, used));

@@ -198,7 +198,7 @@ void Simulation::end(Gateway& gateway, JournalMachine::End how, Duration until_r
   if (!gateway.process) return;
   world_.note(how == JournalMachine::End::killed ? "gateway: killed" : "gateway: the power is gone");
   ++crashes_;
-  history_.forgets_what_it_counted();
+  history_.stop_counting();
   gateway.process->die();
   dead_.push_back(std::move(gateway.process));
   if (journal_) journal_->close(how);
@@ -470,9 +470,9 @@ Report Simulation::run() {
   for (const auto& client : clients_) {
     if (!client->has_answer) history_.violated(fmt::format("operation {} is not answered", client->asked.operation));
     if (backend_ && client->last.code == "cut-off") backend_->streams().in_the_end(client->asked);
-    history_.in_the_end(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
+    history_.check_final_answer(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
   }
-  history_.nothing_is_left_behind();
+  history_.check_claims_released();
   wind_down();
   return {.violations = history_.violations(),
           .trace = world_.trace.lines(),

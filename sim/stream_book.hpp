@@ -80,7 +80,7 @@ class StreamBook {
     Script script;
     // Bytes of the body that were sent to any client, by attempt: a claim that replaces another for the same execution
     // begins without chunks.
-    std::map<std::uint64_t, std::size_t> told{};
+    std::map<std::uint64_t, std::size_t> sent_bytes{};
   };
   struct Has {
     unsigned execution = 0;

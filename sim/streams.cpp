@@ -96,7 +96,7 @@ Task<OpStatus> Streams::append(Work& work, std::uint32_t chunk) {
 }
 
 Task<void> Streams::end(Work& work, unsigned execution, std::uint32_t chunks) {
-  ports_.history.backend_told(execution, 200);
+  ports_.history.response_received(execution, 200);
   const State state = ports_.world.draw.one_of({State::succeeded, State::failed, State::unknown, State::unknown});
   // A long response stays in chunks, a short one is joined.
   const bool kept = state == State::succeeded && ports_.world.draw.one_in(2);

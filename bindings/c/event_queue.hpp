@@ -29,11 +29,11 @@ struct OwnedEvent : once_event {
   OwnedEvent(const OwnedEvent&) = delete;
   OwnedEvent& operator=(const OwnedEvent&) = delete;
 
-  void tell_reply(gate::Reply given);
+  void set_reply(gate::Reply given);
   // The claim belongs to the program when it has the event.
-  void tell_claim(once_claim* given, gate::ClaimFacts facts);
-  void tell_outcome(gate::WorkOutcome given);
-  void tell_log(std::string_view line);
+  void set_claim(once_claim* given, gate::ClaimFacts facts);
+  void set_outcome(gate::WorkOutcome given);
+  void set_log(std::string_view line);
 
  private:
   gate::Reply reply_store_;

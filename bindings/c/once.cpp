@@ -100,13 +100,13 @@ once_status with_gate(once_gate* gate, F body) noexcept {
 
 void push_reply(EventQueue& queue, std::uint64_t tag, gate::Reply reply) {
   auto made = event(ONCE_EVENT_REPLY, tag);
-  made->tell_reply(std::move(reply));
+  made->set_reply(std::move(reply));
   queue.push(std::move(made));
 }
 
 void push_outcome(EventQueue& queue, std::uint64_t tag, gate::WorkOutcome outcome) {
   auto made = event(ONCE_EVENT_OUTCOME, tag);
-  made->tell_outcome(std::move(outcome));
+  made->set_outcome(std::move(outcome));
   queue.push(std::move(made));
 }
 
@@ -114,13 +114,13 @@ template <class Held>
 void push_claim(const std::shared_ptr<EventQueue>& queue, std::uint64_t tag, std::shared_ptr<Held> held) {
   auto made = event(ONCE_EVENT_CLAIM, tag);
   gate::ClaimFacts facts = held->facts;
-  made->tell_claim(new once_claim{.held = std::move(held), .queue = queue}, std::move(facts));
+  made->set_claim(new once_claim{.held = std::move(held), .queue = queue}, std::move(facts));
   queue->push(std::move(made));
 }
 
 void push_pass(EventQueue& queue, std::uint64_t tag, gate::Pass pass) {
   auto made = event(ONCE_EVENT_PASS, tag);
-  made->tell_reply({.fields = std::move(pass.fields), .ending = gate::Ending::passed});
+  made->set_reply({.fields = std::move(pass.fields), .ending = gate::Ending::passed});
   queue.push(std::move(made));
 }
 
@@ -144,7 +144,7 @@ struct Pusher {
       gate::WorkOutcome failed;
       failed.reason = guard::Reason::store_unavailable;
       failed.detail = swept.error();
-      made->tell_outcome(std::move(failed));
+      made->set_outcome(std::move(failed));
     }
     queue->push(std::move(made));
   }
@@ -426,9 +426,9 @@ once_status once_wait(once_gate* gate, uint64_t tag, uint32_t timeout_ms, once_e
     if ((tag & ONCE_PRIVATE_TAG) == 0) return fail(ONCE_INVALID, "only private tags can be waited for");
     std::optional<std::chrono::milliseconds> limit;
     if (timeout_ms != UINT32_MAX) limit = std::chrono::milliseconds(timeout_ms);
-    auto came = instance.queue->wait(tag, limit);
-    if (came) {
-      *out = came.release();
+    auto event = instance.queue->wait(tag, limit);
+    if (event) {
+      *out = event.release();
       return ONCE_OK;
     }
     if (abi::is_broken()) return abi::fail_broken();

@@ -98,11 +98,11 @@ std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request
   if (!refusal) return std::nullopt;
   // A browser without a token gets a 401 so that it asks for one: do not log that.
   const bool only_asked = refusal->reason == no_token && !changes(request.head);
-  if (!only_asked) tell(request, refusal->reason, now);
+  if (!only_asked) log_refusal(request, refusal->reason, now);
   return std::move(refusal->response);
 }
 
-void AdminAccess::tell(const ServiceRequest& request, std::string_view reason, Instant now) {
+void AdminAccess::log_refusal(const ServiceRequest& request, std::string_view reason, Instant now) {
   const auto left_out = lines_.allow(request.peer, now);
   if (!left_out) return;
   // The rest of the path is an id, or may be a raw key: do not log it.
@@ -202,7 +202,7 @@ ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
   const std::string* token = member != nullptr ? member->string() : nullptr;
   if (token == nullptr) return access_refusal(ProblemKind::parameter_invalid, R"(The body must be {"token": "…"}.)");
   if (auto refused = refuse_token(*token, request.peer, now)) {
-    tell(request, refused->reason, now);
+    log_refusal(request, refused->reason, now);
     return std::move(refused->response);
   }
   return cookie(sessions_.begin(random_, now), Sessions::lifetime);

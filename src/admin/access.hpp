@@ -48,7 +48,7 @@ class AdminAccess {
   std::function<bool(Instant)> pass(const http::ServiceRequest& request) const;
 
   // Logs a refusal, within a rate limit.
-  void tell(const http::ServiceRequest& request, std::string_view reason, Instant now);
+  void log_refusal(const http::ServiceRequest& request, std::string_view reason, Instant now);
 
  private:
   struct Refusal {

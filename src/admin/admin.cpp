@@ -33,8 +33,8 @@ constexpr std::string_view common_fields =
     "X-Frame-Options: DENY\r\n"
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'\r\n";
-constexpr std::string_view kept_by_nobody = "Cache-Control: no-store\r\n";
-constexpr std::string_view asked_for_again = "Cache-Control: no-cache\r\n";
+constexpr std::string_view not_cached = "Cache-Control: no-store\r\n";
+constexpr std::string_view revalidated = "Cache-Control: no-cache\r\n";
 
 constexpr Duration readiness_age = std::chrono::seconds(1);
 constexpr Duration readiness_look = std::chrono::milliseconds(5);
@@ -48,7 +48,7 @@ ServiceResponse json_response(std::string body) {
 
 ServiceResponse with_common_fields(ServiceResponse response, std::string_view path) {
   const bool is_page = page_file(path) != nullptr;
-  response.fields.append(common_fields).append(is_page ? asked_for_again : kept_by_nobody);
+  response.fields.append(common_fields).append(is_page ? revalidated : not_cached);
   return response;
 }
 
@@ -187,7 +187,7 @@ Task<ServiceResponse> Admin::events(const ServiceRequest& request) {
 Task<ServiceResponse> Admin::keys(const ServiceRequest& request) {
   ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
   if (request.head.method == Method::post && response.status == 400)
-    access_.tell(request, "bad request", monotonic_now());
+    access_.log_refusal(request, "bad request", monotonic_now());
   co_return response;
 }
 

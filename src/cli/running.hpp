@@ -69,7 +69,7 @@ class Running final : private ReloadPort {
   Result<void> open_access_log(const Config& config);
   void reopen_access_log();
 
-  void look_round();
+  void do_regular_work();
   int poll_milliseconds() const;
   void watch_loops(std::chrono::nanoseconds limit);
   Ended on_signal(int signal);

@@ -49,7 +49,7 @@ Running::Ended Running::on_successor() {
   switch (successor_->receive()) {
     case Message::checked:
       if (is_shared(*store_)) {
-        successor_->say_yours();
+        successor_->send_yours();
         begin(Handover::starting);
         return Ended::no;
       }
@@ -123,7 +123,7 @@ void Running::give_up_store() {
   }
   log_.info("store closed for the successor");
   begin(Handover::given);
-  successor_->say_yours();
+  successor_->send_yours();
 }
 
 Running::Ended Running::take_back(std::string_view why) {

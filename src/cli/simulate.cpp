@@ -124,7 +124,7 @@ class Runs {
       const sim::Report report = sim::simulate(seed, sim::KeepTrace::no, options_.store, layer_of(seed, options_));
       const std::scoped_lock lock(mutex_);
       totals_.add(seed, report);
-      tell_progress();
+      report_progress();
       if (totals_.failed_seed) stop_ = true;
     }
   }
@@ -132,7 +132,7 @@ class Runs {
   bool wanted(std::uint64_t run) const {
     return options_.length > Duration::zero() ? took() < options_.length : run < options_.runs;
   }
-  void tell_progress() {
+  void report_progress() {
     if (took() < reported_at_ + progress_every) return;
     reported_at_ = took();
     print_error(fmt::format("{} runs, {} s", totals_.runs,

@@ -361,8 +361,8 @@ void check_takeovers(const Config& config, Findings& out) {
   const bool anywhere = std::ranges::any_of(config.routes, takes_over);
   for (const Route& route : config.routes) {
     const auto own = config.places.find(fmt::format("routes.{}.takeover_after", &route - config.routes.data()));
-    const bool said = own != config.places.end() || (!anywhere && config.places.contains("defaults.takeover_after"));
-    if (!said || takes_over(route)) continue;
+    const bool is_set = own != config.places.end() || (!anywhere && config.places.contains("defaults.takeover_after"));
+    if (!is_set || takes_over(route)) continue;
     out.warning(route, {"takeover_after", "on_unknown"}, "takeover_after has no effect without on_unknown: takeover");
   }
 }
@@ -374,8 +374,9 @@ void check_streams(const Config& config, Findings& out) {
   const bool anywhere = std::ranges::any_of(config.routes, streams);
   for (const Route& route : config.routes) {
     const auto own = config.places.find(fmt::format("routes.{}.record.max_stream", &route - config.routes.data()));
-    const bool said = own != config.places.end() || (!anywhere && config.places.contains("defaults.record.max_stream"));
-    if (!said || streams(route)) continue;
+    const bool is_set =
+        own != config.places.end() || (!anywhere && config.places.contains("defaults.record.max_stream"));
+    if (!is_set || streams(route)) continue;
     out.warning(route, {"record.max_stream", "record.stream"},
                 "record.max_stream has no effect with record.stream: off; record.max_body applies to every response");
   }
@@ -403,7 +404,7 @@ void check_room(const Route& route, const Room& whole, const Room& streamed, Fin
 void check_sizes(const Config& config, Findings& out) {
   const bool journal = config.store.starts_with("journal:");
   const bool memory = config.store.starts_with("memory:");
-  const bool spool_said = config.places.contains("limits.max_spool");
+  const bool spool_is_set = config.places.contains("limits.max_spool");
   for (const Route& route : config.routes) {
     const Policy& policy = route.policy;
     if (policy.max_large_request > policy.max_request_body && policy.max_large_request > config.limits.max_spool) {
@@ -411,7 +412,7 @@ void check_sizes(const Config& config, Findings& out) {
           "limits.max_spool ({}) is smaller than max_large_request ({}) of the route for {}: bodies between the two "
           "get 503, however often they are sent",
           format_size(config.limits.max_spool), format_size(policy.max_large_request), route_label(route));
-      if (spool_said)
+      if (spool_is_set)
         out.warning({"limits.max_spool"}, text);
       else
         out.warning(route, {"max_large_request"}, text);

@@ -66,7 +66,7 @@ bool can_read_client_files(const http::TlsClientSettings& tls, Findings& out) {
 
 void read_tls_files(const Config& config, Findings& out) {
   http::Warnings warnings;
-  const auto told = [&](std::string_view group, std::string_view setting, const auto& made) {
+  const auto report = [&](std::string_view group, std::string_view setting, const auto& made) {
     if (!made) out.error({setting}, fmt::format("{}: {}", group, made.error().detail));
     for (const std::string& warning : warnings) out.warning({setting}, fmt::format("{}: {}", group, warning));
     warnings.clear();
@@ -75,13 +75,14 @@ void read_tls_files(const Config& config, Findings& out) {
   if (serves && can_read_server_files(config.tls, out)) {
     const auto made = http::TlsServerContext::make(config.tls, warnings);
     const std::string& ca = config.tls.client_ca;
-    told("tls", !made && !ca.empty() && made.error().detail.contains(ca) ? "tls.client_ca" : "tls.certificates", made);
+    report("tls", !made && !ca.empty() && made.error().detail.contains(ca) ? "tls.client_ca" : "tls.certificates",
+           made);
   }
   if (!has_https(config.upstreams) || !can_read_client_files(config.upstream_tls, out)) return;
   const auto made = http::TlsClientContext::make(config.upstream_tls, warnings);
   const std::string& ca = config.upstream_tls.ca;
   const bool own = made || ca.empty() || !made.error().detail.contains(ca);
-  told("upstream_tls", own ? "upstream_tls.certificate" : "upstream_tls.ca", made);
+  report("upstream_tls", own ? "upstream_tls.certificate" : "upstream_tls.ca", made);
   if (!config.upstream_tls.verify) {
     out.warning({"upstream_tls.verify"},
                 "upstream_tls.verify is no: an attacker on the network between Once and a backend can read and "

@@ -22,11 +22,11 @@ class Matches {
   explicit Matches(const std::string& pattern) {
     static thread_local int reason = 0;  // glob(3) reports errors to a plain function
     reason = 0;
-    const auto told = [](const char*, int error) {
+    const auto on_error = [](const char*, int error) {
       reason = error;
       return 1;
     };
-    const int status = ::glob(pattern.c_str(), 0, told, &found_);
+    const int status = ::glob(pattern.c_str(), 0, on_error, &found_);
     if (status != 0 && status != GLOB_NOMATCH) error_ = reason != 0 ? reason : ENOMEM;
   }
   ~Matches() { ::globfree(&found_); }

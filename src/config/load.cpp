@@ -49,7 +49,7 @@ class Report {
   void set_place(const std::string& setting, const YamlNode& at) { places_[setting] = where(at); }
   void forget_place(const std::string& setting) { places_.erase(setting); }
   void refuse(const std::string& setting) { refused_.insert(setting); }
-  void tell_places(Config& config) {
+  void store_places(Config& config) {
     config.places = std::move(places_);
     config.refused = std::move(refused_);
   }
@@ -562,7 +562,7 @@ Loaded parse_all(std::string_view text, std::string_view filename, std::span<con
     read_root(loaded.config, *root, overrides, environ, report);
   }
   derive(loaded.config);
-  report.tell_places(loaded.config);
+  report.store_places(loaded.config);
   std::ranges::sort(report.errors(), {},
                     [](const ConfigError& e) { return std::tie(e.file, e.line, e.column, e.text); });
   loaded.errors = std::move(report.errors());

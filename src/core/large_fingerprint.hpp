@@ -79,7 +79,7 @@ class LargeFingerprint {
   std::optional<MultipartPass> pass_;
   std::uint64_t size_ = 0;
   std::uint64_t read_ = 0;
-  bool hashes_as_it_comes_ = false;
+  bool hashes_as_it_arrives_ = false;
   bool ignores_body_ = false;
 };
 

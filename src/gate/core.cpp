@@ -25,7 +25,7 @@ struct Core::Opening {
   bool done = false;
   std::expected<void, OpenError> result;
 
-  void tell(std::expected<void, OpenError> what) {
+  void complete(std::expected<void, OpenError> what) {
     const std::scoped_lock lock(mutex);
     result = std::move(what);
     done = true;
@@ -86,13 +86,13 @@ void Core::run(const Options& options, LogTarget log, Opening& opening) {
   if (engine) {
     engine_ = *std::move(engine);
     mailbox_.open(engine_->loop());
-    opening.tell({});
+    opening.complete({});
     engine_->run(*this);
     stopping_.store(true);
     mailbox_.close();
     engine_.reset();
   } else {
-    opening.tell(std::unexpected(std::move(engine.error())));
+    opening.complete(std::unexpected(std::move(engine.error())));
   }
   const std::scoped_lock lock(mutex_);
   ended_ = true;

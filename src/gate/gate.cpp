@@ -169,8 +169,8 @@ void Gate::begin(Request request, std::move_only_function<void(Begun)> then, con
   const auto begun = std::make_shared<AsyncBegin>(std::move(then));
   // Registered before the begin, which may end at once. A stop between the two is repeated below.
   if (stop.stop_possible()) begun->cancel.emplace(stop, [core = *core, tag] { core->cancel(tag); });
-  const auto tell = [begun](BeginResult result) { begun->then(begun_of(std::move(result))); };
-  if (!(*core)->begin(std::move(request), tag, Completion<BeginResult>(tell))) {
+  const auto report = [begun](BeginResult result) { begun->then(begun_of(std::move(result))); };
+  if (!(*core)->begin(std::move(request), tag, Completion<BeginResult>(report))) {
     return begun->then({.reply = stopped_reply()});
   }
   if (stop.stop_requested()) (*core)->cancel(tag);
@@ -187,8 +187,8 @@ void Gate::finish(const Claim& claim, const Response& response, std::move_only_f
   auto prepared = prepare(response);
   if (!prepared) return then(refusal(mistake_status, "The response cannot be sent: " + prepared.error() + "."));
   const auto done = std::make_shared<std::move_only_function<void(Reply)>>(std::move(then));
-  const auto tell = [done](FinishResult result) { (*done)(reply_of(std::move(result))); };
-  const Ask ask = claim.held_->finish(*std::move(prepared), Completion<FinishResult>(tell));
+  const auto report = [done](FinishResult result) { (*done)(reply_of(std::move(result))); };
+  const Ask ask = claim.held_->finish(*std::move(prepared), Completion<FinishResult>(report));
   if (ask == Ask::ended || ask == Ask::forked) (*done)(not_taken(ask));
 }
 

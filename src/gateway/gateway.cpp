@@ -174,9 +174,9 @@ bool Gateway::needs_store() const {
   });
 }
 
-std::uint64_t Gateway::rested() const {
+std::uint64_t Gateway::idle_releases() const {
   std::uint64_t sum = 0;
-  for (const auto& worker : workers_) sum += std::as_const(*worker).metrics().rested.value();
+  for (const auto& worker : workers_) sum += std::as_const(*worker).metrics().idle_releases.value();
   return sum;
 }
 

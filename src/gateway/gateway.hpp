@@ -91,7 +91,7 @@ class Gateway {
   bool needs_store() const;
 
   // How many times idle connections have released their memory since the start.
-  std::uint64_t rested() const;
+  std::uint64_t idle_releases() const;
 
   std::vector<const Metrics*> metrics() const;
   // Counts per route label, summed over all workers.

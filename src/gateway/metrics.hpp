@@ -168,7 +168,7 @@ struct Metrics {
   Counter bodies_dropped;                          // responses recorded without their body for lack of memory
   std::array<Counter, caller_limit_count> over_limit;  // by CallerLimit
   std::array<Counter, shadowed_count> shadow;          // by Shadowed
-  Counter rested;                                      // connections that idled and released their memory
+  Counter idle_releases;                               // connections that idled and released their memory
   Counter may_need_store;                              // requests that have begun and may need the store
   Counter in_flight;                                   // keyed requests in progress
   Counter waiting;                                     // requests that wait for another one's outcome

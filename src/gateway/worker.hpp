@@ -105,7 +105,7 @@ class ServedConnection {
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
-  bool resting = false;      // in the list of idle connections
+  bool idle = false;         // in the list of idle connections
   bool counted = true;       // counted as open: until it ends, is displaced, or its client leaves
   bool half_closed = false;  // the client closed its sending side, and may still read the response
 
@@ -161,7 +161,7 @@ class Worker final {
   void enter(ServedConnection& connection);
   void leave(ServedConnection& connection);
   // The connection is idle: it may be closed for a new one when the connection limit is reached.
-  void rests(ServedConnection& connection);
+  void set_idle(ServedConnection& connection);
   void wakes(ServedConnection& connection);
   // The client closed its sending side during a keyed request and may have left. Its place is free for another
   // connection; it keeps its descriptor, for the response, while descriptors are plenty.
@@ -213,7 +213,7 @@ class Worker final {
   void admit(const http::Socket::Accepted& accepted, Over over);
   Task<void> wait_for_descriptors(int error);
   bool make_room(const AddressTable::Share& newcomer);
-  bool close_longest_resting();
+  bool close_longest_idle();
   bool hang_up_longest_half_closed();
   // Stops counting it as an open connection.
   void count_out(ServedConnection& connection);
@@ -259,7 +259,7 @@ class Worker final {
     void hang_up() override {}
   };
   ListHead open_;
-  ListHead resting_;      // idle connections, the longest idle first
+  ListHead idle_;         // idle connections, the longest idle first
   ListHead half_closed_;  // the longest first
   ListHead hung_up_;
 };

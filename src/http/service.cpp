@@ -409,7 +409,7 @@ void Service::cut_off() {
 }
 
 void ServiceThread::begin_stop() {
-  if (!thread_.joinable() || std::exchange(told_to_stop_, true)) return;
+  if (!thread_.joinable() || std::exchange(stop_begun_, true)) return;
   run = [](Work& work) { static_cast<ServiceThread&>(work).service_->stop(); };
   loop_.post(*this);
 }

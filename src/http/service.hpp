@@ -189,7 +189,7 @@ class ServiceThread final : private Work {
   std::string address_;
   int listener_ = -1;
   bool handed_over_ = false;
-  bool told_to_stop_ = false;
+  bool stop_begun_ = false;
   std::atomic<bool> ended_ = false;
   Loop loop_;
   std::unique_ptr<Service> service_;  // created and destroyed on the thread

@@ -113,9 +113,9 @@ void LeaseSteps::start_unclaimed(const Op& failed, Time now, const Executions::E
 }
 
 Duration LeaseSteps::first(Time now) const {
-  const Duration gone = now - asked_at_;
-  if (gone < Duration::zero()) return Duration::zero();  // the clock was set back: the elapsed time is unknown
-  return std::max(every() - gone, Duration::zero());
+  const Duration elapsed = now - asked_at_;
+  if (elapsed < Duration::zero()) return Duration::zero();  // the clock was set back: the elapsed time is unknown
+  return std::max(every() - elapsed, Duration::zero());
 }
 
 Op* LeaseSteps::due(Time now) {

@@ -68,7 +68,7 @@ class OwnerWaitSteps {
  public:
   // The limit covers all owners together. In a store that is not shared, owners are in this process and notify waiters
   // at their end, so polling can be slow.
-  OwnerWaitSteps(Shared shared, Duration limit) : ends_are_told_(shared == Shared::no), limit_(limit) {}
+  OwnerWaitSteps(Shared shared, Duration limit) : ends_are_notified_(shared == Shared::no), limit_(limit) {}
 
   // `look` is a lookup, answered or failed: returns the pause before the next one. nullopt: the wait is over.
   std::optional<Duration> pause_after(const Op& look);
@@ -85,7 +85,7 @@ class OwnerWaitSteps {
   static constexpr Duration first_look = std::chrono::milliseconds(50);
   static constexpr Duration slowest_look = std::chrono::seconds(1);
 
-  bool ends_are_told_;
+  bool ends_are_notified_;
   Duration limit_;
   Duration waited_{};
   Backoff look_{first_look, slowest_look};

@@ -37,7 +37,7 @@ class ExpiredKey : public testing::Test {
   }
   void refuse_to_forget_the_tombstone() {
     Op forget{.verb = Verb::forget, .id = key_.id, .nonce = key_.nonce, .seen_state = State::tombstone};
-    history_.sends(history_.sets_out(as(State::tombstone)), forget);
+    history_.sends(history_.operator_decides(as(State::tombstone)), forget);
     forget.status = OpStatus::lost;
     history_.store_acted(forget);
   }
@@ -132,7 +132,7 @@ class Streaming : public testing::Test {
   }
   // It ends, and its body stays in its chunks.
   void keep() {
-    history_.backend_told(history_.executed({.operation = 1}, owner_, 1), 200);
+    history_.response_received(history_.executed({.operation = 1}, owner_, 1), 200);
     record_.state = State::succeeded;
     record_.body_kept = BodyKept::in_chunks;
     record_.outcome = std::make_shared<const std::string>("final head");

@@ -156,9 +156,9 @@ Task<Io> Connection::wait_for_request() {
   IoResult got = co_await io_.socket.read_some(io_.buffer.room(), std::min(idle, rest_after));
   if (got.status == Io::timed_out && idle > rest_after) {
     release_memory();
-    worker_.rests(*this);
+    worker_.set_idle(*this);
     got.status = co_await io_.socket.readable(idle - rest_after);
-    if (resting) worker_.wakes(*this);
+    if (idle) worker_.wakes(*this);
     io_.buffer.grow(first_buffer_size);
     // With TLS, readable may mean a partial record, which is no request yet.
     const Duration header = worker_.generation()->settings().timeouts.header;

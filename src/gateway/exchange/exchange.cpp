@@ -32,7 +32,7 @@ Delivery weighed(const BackendAnswer& answer, const RecordPolicy& policy) {
                policy);
 }
 
-void tell_unknown(Answers answers, BackendAnswer& answer) {
+void answer_unknown(Answers answers, BackendAnswer& answer) {
   if (answer.refused) {
     answers.unknown(answer.refused->status, std::move(answer.refused->detail));
   } else if (answer.delivery == Delivery::timed_out) {
@@ -396,7 +396,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       if (answered) {
         reply_with(answer, Ending::unknown);
       } else {
-        tell_unknown(answers(), answer);
+        answer_unknown(answers(), answer);
       }
       co_return;
     }

@@ -60,8 +60,8 @@ Task<WaitEnd> owner_ends(OwnerWait& owner, const ExchangePorts& ports, Operation
   ports.metrics.waiting.subtract();
   if (end == WaitEnd::limit && seen.status != OpStatus::done) co_return WaitEnd::store_failed;
   // Claiming again returns the store's error to the client, unless this process executes the operation.
-  const bool tells_why = end == WaitEnd::store_failed && !ports.executions.has(id);
-  co_return tells_why ? WaitEnd::owner_ended : end;
+  const bool claims_again = end == WaitEnd::store_failed && !ports.executions.has(id);
+  co_return claims_again ? WaitEnd::owner_ended : end;
 }
 
 }  // namespace once::gateway

@@ -76,7 +76,7 @@ StreamLimits Exchange::stream_limits(const BackendAnswer& answer) const {
   const RecordPolicy& policy = request_->policy.record;
   const StreamedHead head{.status = answer.head->status,
                           .content_type = answer.head->find("Content-Type").value_or(""),
-                          .said = backend_policy_};
+                          .backend = backend_policy_};
   return {.max_stream = is_recorded_as_it_streams(head, policy) ? policy.max_stream : policy.max_body,
           .silence = request_->policy.timeouts.stream_idle,
           .abandon_after = policy.abandon_after,

@@ -133,7 +133,7 @@ class PassThrough final : private http::Socket::Watcher {
   // Whether the backend switched to an offered protocol.
   bool switched_as_asked() const;
   // Whether to read on without the client. An event stream has no end to wait for.
-  bool goes_on_alone() const { return request_->write != nullptr && !events_; }
+  bool continues_without_client() const { return request_->write != nullptr && !events_; }
   // The longest silence of the backend. A write to a resource keeps others waiting.
   Duration longest_silence() const {
     return request_->write != nullptr ? request_->timeouts.response : request_->timeouts.stream_idle;

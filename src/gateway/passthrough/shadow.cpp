@@ -124,7 +124,7 @@ void Shadow::answered(const http::ResponseHead& head) {
   answer_.status = head.status;
   answer_.unframed = head.framing.kind == http::Framing::Kind::until_close;
   for (const http::Field& field : head.fields) {
-    if (same_name(field.name, "Idempotency-Policy")) answer_.said.add(field.value);
+    if (same_name(field.name, "Idempotency-Policy")) answer_.policy.add(field.value);
   }
 }
 
@@ -166,13 +166,13 @@ Task<void> Shadow::claim_and_finish() {
 }
 
 void Shadow::settle_claim() {
-  const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.said, policy_.record);
+  const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.policy, policy_.record);
   op_.verb = Verb::finish;
   switch (settlement.kind) {
     case Settlement::Kind::release: op_.verb = Verb::release; break;
     case Settlement::Kind::succeed: {
       op_.final_state = State::succeeded;
-      op_.terms.ttl = answer_.said.ttl.value_or(policy_.ttl);
+      op_.terms.ttl = answer_.policy.ttl.value_or(policy_.ttl);
       op_.body_kept = BodyKept::no;
       auto outcome = std::make_shared<std::string>();
       encode_into(*outcome, {.status = answer_.status, .original_request_id = request_id_});

@@ -131,7 +131,7 @@ class StreamReader final : public http::ResponseSource {
     const LiveStream::Look look = place_->look();
     live_ended_ = look.state != StreamState::open;
     if (look.committed) {
-      go_on_in(look.committed);
+      continue_in(look.committed);
       return Source::at_hand;
     }
     switch (look.found) {
@@ -199,8 +199,8 @@ class StreamReader final : public http::ResponseSource {
 
   // The owner decides how a live stream ends. Missing chunks were lost by the store and may be appended again.
   void take_for_live(Op& read) {
-    const bool ours = read.record && read.record->nonce == place_->stream().nonce();
-    if (ours) queue(read.chunks);
+    const bool current = read.record && read.record->nonce == place_->stream().nonce();
+    if (current) queue(read.chunks);
     if (chunks_.empty() && live_ended_) end_ = StreamState::cut;
   }
 
@@ -243,8 +243,8 @@ class StreamReader final : public http::ResponseSource {
     if (record.outcome == nullptr || record.body_kept == BodyKept::no) {
       end_ = StreamState::cut;
     } else if (record.body_kept == BodyKept::yes) {
-      go_on_in(ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome)
-                                        : record.outcome);
+      continue_in(ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome)
+                                           : record.outcome);
     } else {
       const auto response = decode(*record.outcome);
       recorded_ = response ? response->in_chunks : std::nullopt;
@@ -254,7 +254,7 @@ class StreamReader final : public http::ResponseSource {
   }
 
   // Continues in the recorded response after the bytes already given, unless the record is a different response.
-  void go_on_in(OutcomeBytes outcome) {
+  void continue_in(OutcomeBytes outcome) {
     end_ = StreamState::cut;
     const auto response = outcome ? decode(*outcome) : std::nullopt;
     if (!response || response->in_chunks || response->body.size() < passed_ || !same_head(outcome, stream_.head))

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view max_forwards = "Max-Forwards";
 
-bool goes_on(const http::RequestHead& head, const http::Field& field, const ForwardedHead& as) {
+bool is_forwarded(const http::RequestHead& head, const http::Field& field, const ForwardedHead& as) {
   switch (field.name.size()) {
     case 4:
       if (same_name(field.name, "Host")) return as.host.empty();
@@ -71,8 +71,8 @@ void append_cookies(std::string& out, const http::Field& field) {
 }  // namespace
 
 std::optional<std::uint64_t> hops_left(const http::RequestHead& head) {
-  const auto said = head.find(max_forwards);
-  return said ? parse_number(*said) : std::nullopt;
+  const auto value = head.find(max_forwards);
+  return value ? parse_number(*value) : std::nullopt;
 }
 
 bool came_through(const http::RequestHead& head, std::string_view name) {
@@ -110,7 +110,7 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   if (target.empty() || target.front() == '?') out.push_back('/');
   out.append(target).append(" HTTP/1.1\r\n");
   for (const http::Field& field : head.fields) {
-    if (!goes_on(head, field, as)) continue;
+    if (!is_forwarded(head, field, as)) continue;
     if (same_name(field.name, "Host")) {
       append_host(out, head.host);
     } else if (same_name(field.name, "Cookie")) {

@@ -110,16 +110,16 @@ std::optional<std::size_t> UpstreamGroup::pick(Turn& turn) {
   return chosen;
 }
 
-UpstreamConnectionPtr UpstreamGroup::take_rested(Turn& turn, Duration rested_at_most) {
+UpstreamConnectionPtr UpstreamGroup::take_idle(Turn& turn, Duration longest_idle) {
   if (first_ != nullptr) connection_free();  // a server may have come up since: queued requests go first
   turn.server_ = pick(turn);
   if (!turn.server_ || turn.fresh_) return nullptr;
   Server& server = servers_[*turn.server_];
   if (servers_.size() > 1 && server.state->health.suspect()) return nullptr;
-  return server.pool->take_rested(rested_at_most);
+  return server.pool->take_idle(longest_idle);
 }
 
-Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_at_most, Duration limit) {
+Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration longest_idle, Duration limit) {
   while (true) {
     if (!turn.server_) turn.server_ = pick(turn);
     if (!turn.server_) {
@@ -134,9 +134,9 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
       }
       Server& promised = servers_[*turn.server_];
       --promised.promised;
-      UpstreamConnectionPtr rested;
-      if (!turn.fresh_) rested = promised.pool->take_rested(rested_at_most);
-      if (rested) co_return std::move(rested);
+      UpstreamConnectionPtr idle;
+      if (!turn.fresh_) idle = promised.pool->take_idle(longest_idle);
+      if (idle) co_return std::move(idle);
     }
     Server& server = servers_[*turn.server_];
     ports_.metrics.backend_connects.add();

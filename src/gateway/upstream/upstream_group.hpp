@@ -65,10 +65,10 @@ class UpstreamGroup final : private http::PoolListener {
   };
 
   // An idle connection of the turn's server; null: call connect().
-  http::UpstreamConnectionPtr take_rested(Turn& turn, Duration rested_at_most);
+  http::UpstreamConnectionPtr take_idle(Turn& turn, Duration longest_idle);
   // A new connection, or one that became free during the wait; null: none of the servers could be reached, or they
   // are all busy and the queue is full or took too long. `limit` is for the queue, and for each attempt to connect.
-  Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration rested_at_most, Duration limit);
+  Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration longest_idle, Duration limit);
   // The connection was new and took no byte: treat it as a failed connect.
   void took_nothing(Turn& turn);
   // Reports how the request was handled over the turn's connection; the server's ejection may depend on it.

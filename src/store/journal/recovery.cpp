@@ -260,10 +260,10 @@ std::vector<Run> Reading::runs() const {
   bool known = false;
   for (std::size_t i = 0; i < chain_.segments.size(); ++i) {
     const SegmentFile& segment = chain_.segments[i];
-    const bool says = segment.header.written_by != 0;
-    if (segment.header.begins_run || runs.empty() || (known && !says)) {
+    const bool records_runs = segment.header.written_by != 0;
+    if (segment.header.begins_run || runs.empty() || (known && !records_runs)) {
       const std::uint64_t own = marks_[i].first_at != 0 ? marks_[i].first_at : segment.end;
-      known = says && segment.header.begins_run;
+      known = records_runs && segment.header.begins_run;
       runs.push_back({.begin = {.segment = segment.header.number, .offset = known ? own : 0},
                       .opened_at = segment.header.created_at});
     }

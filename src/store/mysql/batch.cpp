@@ -249,7 +249,7 @@ Script Batch::writing(const Connection& connection) {
   bool changes = false;
   for (Item& item : items_) {
     if (item.answered || item.change == Change::none) continue;
-    if (item.change == Change::finish && !keep_what_fits(connection, item)) continue;
+    if (item.change == Change::finish && !drop_too_large_outcome(connection, item)) continue;
     if (item.change == Change::append && !fits(connection, item.op->outcome)) {
       item.change = Change::none;
       item.answered = true;
@@ -304,7 +304,7 @@ bool Batch::fits(const Connection& connection, const OutcomeBytes& bytes) {
 
 // If no statement can carry the outcome, only the success is recorded. False: it is an operator's outcome, which is
 // refused instead.
-bool Batch::keep_what_fits(const Connection& connection, Item& item) {
+bool Batch::drop_too_large_outcome(const Connection& connection, Item& item) {
   Record& record = item.written.row.record;
   if (fits(connection, record.outcome)) return true;
   if (item.op->verb == Verb::resolve) {
@@ -468,8 +468,8 @@ void Batch::answer_read(Item& item, const Record& read, OpStatus status) {
 
 // A running owner may be reported before its claim is durable, because clients do not rely on that.
 void Batch::note_read(Item& item, const Record& read) const {
-  const bool told = read.state != State::started || read.nonce == item.op->nonce;
-  if (!confirms_ || !told || shared_.durable.has(item.op->id, read)) return;
+  const bool relied_on = read.state != State::started || read.nonce == item.op->nonce;
+  if (!confirms_ || !relied_on || shared_.durable.has(item.op->id, read)) return;
   item.unconfirmed = read;
   item.unconfirmed->outcome.reset();
 }

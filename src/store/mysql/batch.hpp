@@ -140,7 +140,7 @@ class Batch {
   bool all_answered() const;
   void write_item(Script& script, Item& item) const;
   static bool fits(const Connection& connection, const OutcomeBytes& bytes);
-  static bool keep_what_fits(const Connection& connection, Item& item);
+  static bool drop_too_large_outcome(const Connection& connection, Item& item);
 
   std::vector<Item> items_;
   const Shared shared_;

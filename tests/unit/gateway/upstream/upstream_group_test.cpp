@@ -48,7 +48,7 @@ struct World {
 
   // As a request does.
   Task<UpstreamConnectionPtr> connection(UpstreamGroup::Turn& turn) {
-    UpstreamConnectionPtr rested = group->take_rested(turn, 1h);
+    UpstreamConnectionPtr rested = group->take_idle(turn, 1h);
     if (rested) co_return std::move(rested);
     UpstreamConnectionPtr made = co_await group->connect(turn, 1h, limit);
     co_return std::move(made);
