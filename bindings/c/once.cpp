@@ -283,8 +283,8 @@ once_status once_begin(once_gate* gate, const once_request* request, uint64_t ta
   return with_gate(gate, [&](Instance& instance) -> once_status {
     auto given = abi::request_of(request, true);
     if (!given) return fail(ONCE_INVALID, given.error());
-    const bool begun = instance.core->begin(*std::move(given), tag, into<gate::BeginResult>(instance.queue, tag));
-    return begun ? ONCE_OK : stopped();
+    const auto begun = instance.core->begin(*std::move(given), tag, into<gate::BeginResult>(instance.queue, tag));
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 
@@ -342,9 +342,9 @@ once_status once_claim_work(once_gate* gate, const once_work* work, uint64_t tag
   return with_gate(gate, [&](Instance& instance) -> once_status {
     auto given = abi::work_of(work);
     if (!given) return fail(ONCE_INVALID, given.error());
-    const bool begun =
+    const auto begun =
         instance.core->claim_work(*std::move(given), tag, into<gate::ClaimResultOfWork>(instance.queue, tag));
-    return begun ? ONCE_OK : stopped();
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 
@@ -368,8 +368,8 @@ once_status once_look(once_gate* gate, const once_work* work, uint64_t tag) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
     auto given = abi::work_of(work);
     if (!given) return fail(ONCE_INVALID, given.error());
-    const bool begun = instance.core->look(*std::move(given), tag, into<gate::WorkResult>(instance.queue, tag));
-    return begun ? ONCE_OK : stopped();
+    const auto begun = instance.core->look(*std::move(given), tag, into<gate::WorkResult>(instance.queue, tag));
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 
@@ -447,7 +447,8 @@ void once_event_free(once_event* given) {
 
 once_status once_sweep(once_gate* gate, uint64_t tag) {
   return with_gate(gate, [&](Instance& instance) {
-    return instance.core->sweep(into<gate::SweepResult>(instance.queue, tag)) ? ONCE_OK : stopped();
+    const auto begun = instance.core->sweep(into<gate::SweepResult>(instance.queue, tag));
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 

@@ -195,7 +195,8 @@ struct Work {
     std::string why;          // why it did not succeed
   };
   void* state;
-  bool (*perform)(void* state, const Running& running, Result& result);
+  enum class Ended : bool { in_error, well };
+  Ended (*perform)(void* state, const Running& running, Result& result);
   bool (*read)(void* state, std::string_view bytes);
   std::string_view media_type;
   std::stop_token stop = {};
@@ -254,8 +255,7 @@ struct Typed {
   OutcomeOf<F>& outcome;
   std::optional<ValueOf<F>>& value = outcome.value;
 
-  // False: the work returned an error.
-  static bool call_work(Typed& self, const Running& running, Work::Result& result) {
+  static Work::Ended call_work(Typed& self, const Running& running, Work::Result& result) {
     if constexpr (std::is_void_v<ResultOf<F>>) {
       call(self.work, running);
       self.value.emplace();
@@ -266,7 +266,7 @@ struct Typed {
       if (!returned) {
         if constexpr (std::convertible_to<decltype(returned.error()), std::string>) result.why = returned.error();
         self.outcome.error.emplace(std::move(returned.error()));
-        return false;
+        return Work::Ended::in_error;
       }
       if constexpr (std::is_void_v<typename ResultOf<F>::value_type>) {
         self.value.emplace();
@@ -274,18 +274,18 @@ struct Typed {
         self.value.emplace(std::move(*returned));
       }
     }
-    return true;
+    return Work::Ended::well;
   }
-  static bool perform(void* state, const Running& running, Work::Result& result) {
+  static Work::Ended perform(void* state, const Running& running, Work::Result& result) {
     auto& self = *static_cast<Typed*>(state);
-    if (!call_work(self, running, result)) return false;
+    if (call_work(self, running, result) == Work::Ended::in_error) return Work::Ended::in_error;
     if constexpr (std::same_as<decltype(CodecOf::encode(*self.value)), std::string_view>) {
       result.stored = CodecOf::encode(*self.value);
     } else {
       result.buffer = CodecOf::encode(*self.value);
       result.stored = result.buffer;
     }
-    return true;
+    return Work::Ended::well;
   }
   static bool read(void* state, std::string_view bytes) {
     auto& self = *static_cast<Typed*>(state);

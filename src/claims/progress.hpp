@@ -63,7 +63,7 @@ class Progress {
 
  private:
   static Op read_op(const OperationId& id, std::uint32_t from);
-  // `no`: `place` was changed, so read again.
+  // Whether `seen` is of the claim in `place`. Otherwise changes `place`: read again.
   static bool is_at(const Op& seen, ProgressPlace& place);
 
   const ProgressPorts ports_;

@@ -70,7 +70,8 @@ void show_chosen(const std::vector<JsonTree>& first, const std::map<std::string,
   print(fmt::format("{}: {}\n", counted(count), parts));
 }
 
-// Counts the results of a batch; keys that were not tried return to the front. False: stop.
+// Counts the results of a batch; keys that were not tried return to the front. Returns whether to send
+// another batch.
 bool take_results(const JsonTree& answer, const std::map<std::string, std::string>& versions, std::deque<Chosen>& queue,
                   Tally& tally) {
   std::map<std::string, std::pair<std::string, std::string>> results;  // result and detail, by id

@@ -530,7 +530,7 @@ bool include_file(YamlNode& root, const YamlNode& named, const IncludedFile& fil
   return true;
 }
 
-// `no`: an included file could not be read.
+// Merges the included files. Returns whether all of them could be read.
 bool include_all(YamlNode& root, const ReadIncluded& read, const Environ& environ, Report& report) {
   const YamlNode* value = value_in(root, "include");
   if (value == nullptr) return true;

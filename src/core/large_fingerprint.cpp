@@ -114,15 +114,15 @@ void LargeFingerprint::add(std::string_view bytes) {
   if (hashes_as_it_arrives_) hash_.update(bytes);
 }
 
-bool LargeFingerprint::end(std::uint64_t size) {
-  if (ignores_body_ || hashes_as_it_arrives_) return true;
+LargeFingerprint::Known LargeFingerprint::end(std::uint64_t size) {
+  if (ignores_body_ || hashes_as_it_arrives_) return Known::yes;
   size_ = size;
   if (delimiter_) {
     pass_.emplace(*parts_, *std::move(delimiter_), size);
   } else {
     hash_.begin_part(size_);
   }
-  return false;
+  return Known::after_steps;
 }
 
 LargeFingerprint::Progress LargeFingerprint::step(BodyBytes& body) {

@@ -26,7 +26,7 @@ class Completion {
   }
   ~Completion() { complete(T(Cancelled())); }
 
-  // False: already reported, or there is no callback.
+  // Whether there is a callback that was not called yet.
   explicit operator bool() const { return static_cast<bool>(then_); }
   // Drops the callback: the call did not begin, and its caller has been informed otherwise.
   void dismiss() { then_ = nullptr; }

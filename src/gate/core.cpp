@@ -111,34 +111,34 @@ void Core::start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make) {
   mailbox_.post([this, made = std::move(make)]() mutable { engine_->start(made(*engine_)); });
 }
 
-bool Core::begin(Request request, std::uint64_t tag, Completion<BeginResult> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::begin(Request request, std::uint64_t tag, Completion<BeginResult> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
     return std::make_unique<HttpCall>(engine, std::move(asked), tag, std::move(done));
   });
-  return true;
+  return Begun::yes;
 }
 
-bool Core::claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
     return std::make_unique<WorkCall>(engine, std::move(asked), tag, std::move(done));
   });
-  return true;
+  return Begun::yes;
 }
 
-bool Core::look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
     return std::make_unique<LookCall>(engine, std::move(asked), tag, std::move(done));
   });
-  return true;
+  return Begun::yes;
 }
 
-bool Core::sweep(Completion<SweepResult> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::sweep(Completion<SweepResult> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   mailbox_.post([this, done = std::move(then)]() mutable { engine_->sweep(std::move(done)); });
-  return true;
+  return Begun::yes;
 }
 
 void Core::cancel(std::uint64_t tag) {

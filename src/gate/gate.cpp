@@ -156,7 +156,7 @@ Begun Gate::begin(const Request& request, const std::stop_token& stop) {
   const auto core = front_->get();
   if (!core) return {.reply = refusal(unavailable_status, core.error().detail)};
   const std::uint64_t tag = front_->next_tag();
-  if (!(*core)->begin(request, tag, awaited.completion())) return {.reply = stopped_reply()};
+  if ((*core)->begin(request, tag, awaited.completion()) == Core::Begun::stopping) return {.reply = stopped_reply()};
   const std::stop_callback cancel(stop, [&core, tag] { (*core)->cancel(tag); });
   return begun_of(awaited.wait());
 }
@@ -170,7 +170,7 @@ void Gate::begin(Request request, std::move_only_function<void(Begun)> then, con
   // Registered before the begin, which may end at once. A stop between the two is repeated below.
   if (stop.stop_possible()) begun->cancel.emplace(stop, [core = *core, tag] { core->cancel(tag); });
   const auto report = [begun](BeginResult result) { begun->then(begun_of(std::move(result))); };
-  if (!(*core)->begin(std::move(request), tag, Completion<BeginResult>(report))) {
+  if ((*core)->begin(std::move(request), tag, Completion<BeginResult>(report)) == Core::Begun::stopping) {
     return begun->then({.reply = stopped_reply()});
   }
   if (stop.stop_requested()) (*core)->cancel(tag);

@@ -62,7 +62,7 @@ struct HeldRequest {
   Ask abandon(Completion<FinishResult> then);
   Ask release(Completion<FinishResult> then);
 
-  // False: this is a forked child, and the claim is its parent's.
+  // Whether this is the process that claimed, not a forked child of it.
   bool is_here() const;
 
   const ClaimFacts facts;

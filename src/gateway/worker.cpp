@@ -242,7 +242,7 @@ bool Worker::make_room(const AddressTable::Share& newcomer) {
 bool Worker::close_longest_idle() {
   ServedConnection& longest = *idle_.next;
   wakes(longest);
-  if (!longest.close_if_idle()) return false;
+  if (longest.close_if_idle() == ServedConnection::Closed::no) return false;
   count_out(longest);
   metrics_.connections_displaced.add();
   return true;

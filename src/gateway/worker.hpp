@@ -87,8 +87,8 @@ enum class Scarce : std::uint8_t {
 // A client connection as seen by a worker that drains or is overloaded.
 class ServedConnection {
  public:
-  // Closes the connection if it is idle. True: it was idle.
-  virtual bool close_if_idle() = 0;
+  enum class Closed : std::uint8_t { no, yes };
+  virtual Closed close_if_idle() = 0;
   // Refuses a request that is still being received and of which nothing was forwarded: see Worker::refuses_unread().
   virtual void refuse_unread() = 0;
   // How far the client is behind a client of a decent speed in the current message; negative: ahead.
@@ -249,7 +249,7 @@ class Worker final {
   std::size_t lingering_ = 0;  // refused connections that linger
   std::vector<http::Socket*> introducing_;
   struct ListHead final : ServedConnection {
-    bool close_if_idle() override { return false; }
+    Closed close_if_idle() override { return Closed::no; }
     void refuse_unread() override {}
     std::chrono::nanoseconds debt() const override { return {}; }
     void displace() override {}

@@ -179,7 +179,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   Thrown thrown;
   bool succeeded = false;
   const auto body = [&] {
-    succeeded = work.perform(work.state, running, result);
+    succeeded = work.perform(work.state, running, result) == detail::Work::Ended::well;
     if (succeeded) bytes = outcome_of(request, work, result);
   };
   const auto ended = [&] {

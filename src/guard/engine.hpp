@@ -68,7 +68,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   std::expected<std::chrono::nanoseconds, std::string> ping();
   Counts counts() const;
 
-  // True: this is a forked child, where no call is possible; the outcome says so.
+  // Whether this is a forked child, where no call is possible: then sets the outcome.
   bool forked(OutcomeFacts& outcome) const;
 
   // For claims.
@@ -168,7 +168,7 @@ void set_recorded(const Record& record, Source source, const detail::Work& work,
 void set_store_failed(const Op& op, OutcomeFacts& outcome);
 // The outcome for a lookup of a claim's operation. Sets nothing if there is no record.
 void set_seen(Op& lookup, Outcome<std::string>& outcome);
-// True: the caller has asked to stop; the outcome says so.
+// Whether the caller has asked to stop: then sets the outcome.
 bool cancelled(const std::stop_token& stop, OutcomeFacts& outcome);
 void set_internal(const Thrown& thrown, OutcomeFacts& outcome);
 // When to retry while the owner's lease ends at `until`.

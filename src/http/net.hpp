@@ -25,7 +25,7 @@ class Poller {
  public:
   virtual ~Poller() = default;
 
-  // Events are reported with this tag: readable, writable and end of stream. False: the system cannot watch another
+  // Events are reported with this tag: readable, writable and end of stream. Fails if the system cannot watch another
   // descriptor.
   virtual bool add(int fd, void* tag) = 0;
   virtual void remove(int fd) = 0;

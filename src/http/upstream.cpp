@@ -135,7 +135,7 @@ Task<BodyChunk> UpstreamConnection::next(Duration limit) {
 }
 
 void UpstreamConnection::widen_for_more() {
-  if (buffer_.filled()) buffer_.widen(socket_.loop().windows());
+  if (buffer_.filled()) buffer_.try_widen(socket_.loop().windows());
 }
 
 std::optional<BodyChunk> UpstreamConnection::ready() {

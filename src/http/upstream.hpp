@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/reserved.hpp"
 #include "base/task.hpp"
 #include "http/addresses.hpp"
 #include "http/body.hpp"
@@ -49,9 +50,6 @@ using ResponseSourcePtr = std::unique_ptr<ResponseSource, EndSource>;
 // Whether a message was transferred to its end.
 enum class Transfer : std::uint8_t { whole, cut_off };
 
-// Whether memory was reserved.
-enum class Reserved : std::uint8_t { no, yes };
-
 // Decides whether there is memory for a body that is collected. Outlives the bodies that it admitted.
 class CollectRoom {
  public:
@@ -66,7 +64,7 @@ class CollectRoom {
 // Decides whether to wait longer for a response.
 class Patience {
  public:
-  // Extends a deadline that has passed. False: it is not extended.
+  // Whether to wait longer although the deadline has passed: then it is extended.
   virtual bool extend(std::chrono::nanoseconds& deadline) const = 0;
 
  protected:

@@ -119,7 +119,7 @@ Duration LeaseSteps::first(Time now) const {
 }
 
 Op* LeaseSteps::due(Time now) {
-  if (take_handed(op_, work_)) lost_ = false;
+  if (take_handed(op_, work_) == NewerClaim::taken) lost_ = false;
   if (lost_) return nullptr;
   asking_at_ = now;
   return &op_;
@@ -169,7 +169,7 @@ std::optional<Duration> EndSteps::first(const Store& store) {
 
 std::optional<Duration> EndSteps::again(const Store& store, Duration since) {
   const bool lost = end_.status == OpStatus::lost;
-  if (lost && take_handed(end_, work_)) return Duration::zero();
+  if (lost && take_handed(end_, work_) == NewerClaim::taken) return Duration::zero();
   const bool claimed_by_other = end_.verb == Verb::claim && end_.verdict == Verdict::in_flight;
   if (end_.status == OpStatus::done && !claimed_by_other) return std::nullopt;
   if (is_refused_append(end_)) return std::nullopt;
@@ -209,11 +209,11 @@ bool another_outcome_stands(const Op& finish) {
   return finish.outcome == nullptr || *stands != *finish.outcome;
 }
 
-bool take_handed(Op& op, const Executions::Entry* work) {
+NewerClaim take_handed(Op& op, const Executions::Entry* work) {
   const std::optional<Nonce> handed = work == nullptr ? std::nullopt : work->handed();
-  if (!handed || *handed == op.nonce) return false;
+  if (!handed || *handed == op.nonce) return NewerClaim::none;
   op.nonce = *handed;
-  return true;
+  return NewerClaim::taken;
 }
 
 Op end_of(const Op& claim, Verb verb, const Nonce& nonce) {

@@ -165,8 +165,11 @@ bool owner_works(const Op& look);
 // backend committed in this owner's name.
 bool another_outcome_stands(const Op& finish);
 
-// True: a newer claim was handed to this work, and is now in the op.
-bool take_handed(Op& op, const Executions::Entry* work);
+// Whether another claim of the same operation replaced a lost one: then it is in the op.
+enum class NewerClaim : std::uint8_t { none, taken };
+
+// Puts a newer claim that was handed to this work into the op.
+NewerClaim take_handed(Op& op, const Executions::Entry* work);
 
 // Ends the claim with this nonce, of the same operation as `claim`: releases it, or finishes it as unknown.
 Op end_of(const Op& claim, Verb verb, const Nonce& nonce);

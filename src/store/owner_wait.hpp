@@ -29,7 +29,7 @@ class Presence {
     ~Listener() = default;
   };
 
-  // False: the client has already left, and the listener is not called.
+  // Returns whether the client is still connected; if not, the listener is not called.
   virtual bool listen(Listener& listener) = 0;
   virtual void stop_listening() = 0;
   // Whether the client has left, as far as is known now; for callers without a listener.
@@ -75,7 +75,8 @@ class OwnerWaitSteps {
   // Reports how long the lookup and the pause after it took.
   void paused(Duration took);
 
-  // Call when the wait is over. True: the owner has ended, so claim again. False: the limit has passed.
+  // Call when the wait is over: whether the owner has ended, so that claiming again may succeed. Otherwise the limit
+  // has passed.
   bool owner_ended() const { return owner_ended_; }
   // Whether there was any pause.
   bool waited() const { return waited_ > Duration::zero(); }

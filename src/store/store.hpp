@@ -192,7 +192,7 @@ class Store {
   // before the first batch.
   virtual void notify_of_evictions(std::function<void(const Evicted&)> /*notify*/) {}
   virtual Traits traits() const = 0;
-  // Thread-safe. True: nothing can be written until a restart, so retrying is pointless.
+  // Thread-safe. Whether nothing can be written until a restart, so that retrying is pointless.
   virtual bool failed_for_good() const { return false; }
   // For operators (search.hpp). Null: it cannot be searched.
   virtual Search* search() { return nullptr; }

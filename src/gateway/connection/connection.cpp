@@ -53,11 +53,11 @@ Connection::~Connection() {
   worker_.leave(*this);
 }
 
-bool Connection::close_if_idle() {
+ServedConnection::Closed Connection::close_if_idle() {
   const bool arrived = worker_.serves_arrived() && !io_.socket.quiet();
-  const bool closes = idle_ && !arrived;
-  if (closes) io_.socket.cancel();
-  return closes;
+  if (!idle_ || arrived) return Closed::no;
+  io_.socket.cancel();
+  return Closed::yes;
 }
 
 bool Connection::holds(Scarce what) const {

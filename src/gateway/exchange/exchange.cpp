@@ -511,7 +511,7 @@ Task<void> Exchange::bypass(Nonce asked) {
   co_await lease_.stop();
   const Verb verb = was_sent(answer.delivery) ? Verb::finish : Verb::release;
   const bool uncertain = claimed_.stands == Stands::perhaps;
-  if (take_handed(op_, &work_)) {
+  if (take_handed(op_, &work_) == NewerClaim::taken) {
     co_await settle_answer(answer);
     if (uncertain) claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
   } else {

@@ -163,7 +163,7 @@ Task<void> Exchange::relay_bypassed(BackendAnswer& answer, Duration sent_at, Non
   const StreamEnd end = co_await recorder.relay(*answer.source);
   co_await lease_.stop();
   const bool uncertain = claimed_.stands == Stands::perhaps;
-  if (take_handed(op_, &work_)) {
+  if (take_handed(op_, &work_) == NewerClaim::taken) {
     co_await settle_stream(end, streamed);
     if (uncertain) claimant_.end_later(end_of(op_, Verb::finish, asked), Stands::perhaps);
   } else {

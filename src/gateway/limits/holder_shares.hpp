@@ -6,15 +6,16 @@
 #include <map>
 #include <mutex>
 
+#include "base/reserved.hpp"
 #include "core/operation.hpp"
 
 namespace once::gateway {
 
 class HolderShares {
  public:
-  // False: the holder would then have more than is left of `most`, so nothing was taken. A holder without a share
-  // always gets one if there is room.
-  bool take(const TenantTag& holder, std::size_t bytes, std::size_t most);
+  // Reserves bytes, unless the holder would then have more than is left of `most` for the others. A holder gets any
+  // amount while no other has a share.
+  Reserved take(const TenantTag& holder, std::size_t bytes, std::size_t most);
   void give_back(const TenantTag& holder, std::size_t bytes);
 
  private:

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/layers.hpp"
+#include "base/reserved.hpp"
 
 namespace once::gateway {
 
@@ -30,8 +31,8 @@ struct Usage {
   std::atomic<std::size_t> body_bytes = 0;                              // limits.max_body_memory
   std::array<std::atomic<std::size_t>, held_for_count> bytes_held_for;  // the same by HeldFor
 
-  // Reserves memory. False: more than `most` would be in use in the whole process; nothing was reserved.
-  bool take(HeldFor what, std::size_t bytes, std::size_t most);
+  // Reserves memory, unless more than `most` bytes would then be in use in the whole process.
+  Reserved take(HeldFor what, std::size_t bytes, std::size_t most);
   void give_back(HeldFor what, std::size_t bytes);
   // Whether `bytes` more would fit now.
   bool has_room(std::size_t bytes, std::size_t most) const {
@@ -80,8 +81,8 @@ class HeldBody {
     return size <= counted_ || usage_.has_room(size - counted_, most);
   }
 
-  // False: it does not fit into `most` bytes of the whole process. `expected` is the whole length, if known.
-  bool append(std::string_view data, std::size_t expected, std::size_t most);
+  // Appends the data if it fits into `most` bytes of the whole process. `expected` is the whole length, if known.
+  Reserved append(std::string_view data, std::size_t expected, std::size_t most);
   std::string_view view() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
 

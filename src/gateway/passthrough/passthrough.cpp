@@ -157,7 +157,7 @@ Task<PassThrough::Sent> PassThrough::send_fresh() {
 
 // Keep the first connection until a second one has accepted the request: its response is used if there is no second.
 Task<PassThrough::Sent> PassThrough::send_elsewhere() {
-  if (!request_->backend.group().retry_elsewhere(turn_)) co_return Sent::unreachable;
+  if (request_->backend.group().retry_elsewhere(turn_) == UpstreamGroup::Retried::no) co_return Sent::unreachable;
   repeated_ = true;
   UpstreamConnectionPtr first = std::move(upstream_);
   const Sent sent = co_await send_request();

@@ -65,8 +65,8 @@ class StreamReader final : public http::ResponseSource {
       if (source == Source::at_hand) continue;
       Duration pause = longest_pause;
       if (source == Source::store) {
-        const http::Reserved room = co_await make_room();
-        if (room == http::Reserved::no) co_return cut_off;
+        const Reserved room = co_await make_room();
+        if (room == Reserved::no) co_return cut_off;
         const Found found = co_await read_store();
         if (found == Found::something) continue;
         pause = look_.next();
@@ -155,12 +155,12 @@ class StreamReader final : public http::ResponseSource {
     return Source::at_hand;
   }
 
-  Task<http::Reserved> make_room() {
-    if (ports_.memory == nullptr || room_) co_return http::Reserved::yes;
+  Task<Reserved> make_room() {
+    if (ports_.memory == nullptr || room_) co_return Reserved::yes;
     std::optional<ReaderMemory::Room> room = co_await ports_.memory->room_to_read(bytes_per_read);
-    if (!room) co_return http::Reserved::no;
+    if (!room) co_return Reserved::no;
     room_ = *std::move(room);
-    co_return http::Reserved::yes;
+    co_return Reserved::yes;
   }
 
   Task<Found> read_store() {
@@ -182,7 +182,7 @@ class StreamReader final : public http::ResponseSource {
   }
 
   void advance(std::size_t chunks) {
-    if (place_ && place_->advance(chunks)) ports_.readers.notify(stream_.id);
+    if (place_ && place_->advance(chunks) == LiveStream::Place::Owner::wakes) ports_.readers.notify(stream_.id);
   }
 
   // An empty chunk is the last one: the rest of the response is not recorded.

@@ -204,7 +204,7 @@ Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {
 // again. A stopped stream takes no newer claim.
 Task<NewerClaim> StreamRecorder::take_newer_claim() {
   if (live_.is_stopped()) co_return NewerClaim::none;
-  NewerClaim newer = take_handed(append_, &work_) ? NewerClaim::taken : NewerClaim::none;
+  NewerClaim newer = take_handed(append_, &work_);
   if (newer == NewerClaim::none) newer = co_await ports_.claimant.claim_anew(append_, work_);
   if (newer == NewerClaim::taken) live_.hand_over(append_.nonce);
   co_return newer;

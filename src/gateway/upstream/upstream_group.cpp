@@ -181,15 +181,15 @@ void UpstreamGroup::earn_retry() {
   retry_credit_ = std::min(retry_credit_ + 1, most_credit);
 }
 
-bool UpstreamGroup::retry_elsewhere(Turn& turn) {
+UpstreamGroup::Retried UpstreamGroup::retry_elsewhere(Turn& turn) {
   Turn next;
   next.tried_ = turn.tried_ | std::uint64_t{1} << *turn.server_;
-  if (all_tried(next) || retry_credit_ < retry_cost) return false;
+  if (all_tried(next) || retry_credit_ < retry_cost) return Retried::no;
   retry_credit_ -= retry_cost;
   next.given_up_ = true;
   turn = next;
   state_.retries.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  return Retried::yes;
 }
 
 void UpstreamGroup::retry_fresh(Turn& turn) {

@@ -76,8 +76,9 @@ class UpstreamGroup final : private http::PoolListener {
   // Adds a request's share to the retry budget, which keeps a failing backend from getting twice the load.
   void earn_retry();
   // The current server did not answer, or answered badly, and the request may be resent: continues with another server,
-  // without queueing. False: there is no other server, or the retry budget is used up.
-  bool retry_elsewhere(Turn& turn);
+  // without queueing. `no`: there is no other server, or the retry budget is used up.
+  enum class Retried : std::uint8_t { no, yes };
+  Retried retry_elsewhere(Turn& turn);
   // The idle connection was closed, and the request may be resent: continues with the same server over a new
   // connection.
   void retry_fresh(Turn& turn);

@@ -95,8 +95,9 @@ class Appender {
   void claim_ends() { --live_claims_; }
   Fence next_fence() { return Fence{++last_fence_}; }
 
-  // Drops segments, oldest first, as long as the oldest has no live records. True: at least one was dropped.
-  bool drop_empty_segments();
+  enum class Dropped : std::uint8_t { none, some };
+  // Drops segments, oldest first, as long as the oldest has no live records.
+  Dropped drop_empty_segments();
 
   // Slow work is done by the upkeep without the lock, between two calls with it. Returns the size of the spare segment
   // to create; 0: none is needed, or possible now.

@@ -87,7 +87,7 @@ void Cleaner::clean(Time now) {
     Segment oldest;
     {
       const auto appender = core_.appender.lock();
-      if (!appender->has_failed() && appender->drop_empty_segments()) carry_.reset();
+      if (!appender->has_failed() && appender->drop_empty_segments() == Appender::Dropped::some) carry_.reset();
       if (appender->has_failed() || cannot_clean_ || (!carry_ && !worth_carrying(*appender))) return;
       oldest = appender->segments().oldest();
       if (has_less_than(core_.settings.max_disk / 4, *appender)) most = carries_when_short;
@@ -95,7 +95,7 @@ void Cleaner::clean(Time now) {
     if (!carry_ && !start_carrying(oldest)) return;
     if (!read_to_carry(oldest)) return;
     auto appender = core_.appender.lock();
-    if (appender->has_failed() || !carry_some(appender, now)) return;
+    if (appender->has_failed() || carry_some(appender, now) == Carried::no) return;
   }
 }
 
@@ -154,21 +154,21 @@ std::uint64_t Cleaner::carried_at_once() const {
   return std::min(most_carried_at_once, core_.settings.segment_bytes / 8);
 }
 
-bool Cleaner::carry_some(Locked<Appender>& appender, Time now) {
+Cleaner::Carried Cleaner::carry_some(Locked<Appender>& appender, Time now) {
   const std::uint64_t wanted = mark_frame_size + (carry_->held ? carry_->scan->frame().size : 2 * carried_at_once());
   Appender::make_room(appender, {.bytes = wanted, .need = Need::carrying}, now);
-  if (appender->has_failed() || !appender->has_room_to_write(wanted)) return false;
+  if (appender->has_failed() || !appender->has_room_to_write(wanted)) return Carried::no;
   const auto moved = gather_next(*appender);
-  if (!moved) return false;
+  if (!moved) return Carried::no;
   if (!moved->empty() && !appender->write()) {
     carry_.reset();
-    return false;
+    return Carried::no;
   }
   move(*appender, *moved);
   core_.counters.carried.add(moved->size());
   ONCE_ASSERT(carry_->held || !carry_->scan->at_end() || !appender->segments().oldest().is_needed());
   appender->publish_sizes();
-  return true;
+  return Carried::yes;
 }
 
 std::optional<Cleaner::Moved> Cleaner::gather_next(Appender& appender) {

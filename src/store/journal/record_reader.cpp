@@ -105,7 +105,7 @@ void RecordReader::read_all(Reads& reads) const {
   }
 }
 
-bool RecordReader::read_chunks(ChunkRead& read) const {
+RecordReader::ChunksRead RecordReader::read_chunks(ChunkRead& read) const {
   Op& op = *read.op;
   std::string buffer;
   std::uint64_t bytes = 0;
@@ -120,7 +120,7 @@ bool RecordReader::read_chunks(ChunkRead& read) const {
       op.chunks.clear();
       read.unread = from.address;
       read.error = payload.error().detail;
-      return false;
+      return ChunksRead::one_missing;
     }
     const std::string_view chunk = chunk_bytes(*payload);
     bytes += chunk.size();
@@ -128,7 +128,7 @@ bool RecordReader::read_chunks(ChunkRead& read) const {
     op.chunks.push_back(std::make_shared<const std::string>(chunk));
     ++name.number;
   }
-  return true;
+  return ChunksRead::all;
 }
 
 // Reads the part before the outcome, which is enough for a claim that gets a mismatch or an expired key.

@@ -50,14 +50,15 @@ struct Doubtful {
 // flight at once.
 class Gathered {
  public:
-  // True: the collection is full, so index it.
-  bool add(const OperationId& id, ExpirySecond expires, Place place) {
+  enum class Room : std::uint8_t { left, none };
+  // Adds a record or a chunk. `none`: index the collection before the next one.
+  Room add(const OperationId& id, ExpirySecond expires, Place place) {
     notes_[count_++] = {.id = id, .expires = expires, .place = place};
-    return count_ == notes_.size();
+    return count_ == notes_.size() ? Room::none : Room::left;
   }
-  bool add_chunk(const ChunkName& name, Place place) {
+  Room add_chunk(const ChunkName& name, Place place) {
     chunks_.emplace_back(name, place);
-    return chunks_.size() == notes_.size();
+    return chunks_.size() == notes_.size() ? Room::none : Room::left;
   }
 
   // Of two records of one key, the later place wins, whichever was read first.
@@ -212,7 +213,8 @@ class Reading {
     const ExpirySecond expires = removes ? removed_already : expiry_second(ends);
     const std::size_t shard = Index::number_of(frame.seen.id);
     const Place place(ordinal(segment), frame.offset, frame.size, frame.seen.state, frame.seen.body_kept);
-    if (gathered[shard].add(frame.seen.id, expires, place)) put_into_index(shard, gathered[shard]);
+    if (gathered[shard].add(frame.seen.id, expires, place) == Gathered::Room::none)
+      put_into_index(shard, gathered[shard]);
   }
 
   void note_chunk(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {

@@ -15,7 +15,6 @@ class Budget {
   std::size_t most() const { return most_; }
   std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  // Reserves bytes. False: they do not fit, and nothing was reserved.
   bool try_take(std::size_t bytes) {
     std::size_t used = used_.load(std::memory_order_relaxed);
     while (used + bytes <= most_) {

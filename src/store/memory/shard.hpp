@@ -41,9 +41,9 @@ class alignas(64) MemoryShard {
   // nullopt: the op was executed. Otherwise nothing has changed: evict, and call it again.
   std::optional<Need> execute(Op& op, Time now, Grant grant);
 
-  // Removes the record, or the part of a response in a record with an unknown outcome. False: it has changed and cannot
+  // Removes the record, or the part of a response in a record with an unknown outcome, unless it has changed and cannot
   // be evicted now.
-  bool evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify);
+  void evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify);
 
   struct Swept {
     std::size_t looked = 0;

@@ -302,8 +302,8 @@ bool Batch::fits(const Connection& connection, const OutcomeBytes& bytes) {
   return !bytes || escaped_size(*bytes) + text_around <= connection.max_packet();
 }
 
-// If no statement can carry the outcome, only the success is recorded. False: it is an operator's outcome, which is
-// refused instead.
+// If no statement can carry the outcome, records only the success. An operator's outcome is refused instead: returns
+// false, and the op is answered.
 bool Batch::drop_too_large_outcome(const Connection& connection, Item& item) {
   Record& record = item.written.row.record;
   if (fits(connection, record.outcome)) return true;

@@ -39,7 +39,8 @@ class Batch {
   bool send_round(Connection& connection);
   // Reads the answers of the round.
   void receive(Connection& connection, const std::vector<Rows>& results);
-  // The round failed because another transaction holds a row. True: final, because the op had a round of its own.
+  // The round failed because another transaction holds a row. Answers the op if it had a round of its own; returns
+  // whether it did.
   bool was_blocked();
   // Answers all remaining ops with this; returns them.
   std::vector<Op*> fail_rest(StoreFault fault, std::string_view why);

@@ -28,12 +28,12 @@ std::shared_ptr<const Map> Directory::now() const {
   return map_;
 }
 
-bool Directory::begin_asking(Deadline deadline) {
+Directory::Begun Directory::begin_asking(Deadline deadline) {
   std::unique_lock lock(asking_mutex_);
   const Duration most(deadline.milliseconds_left());
-  if (!asked_.wait_for(lock, most, [this] { return !asking_; })) return false;
+  if (!asked_.wait_for(lock, most, [this] { return !asking_; })) return Begun::timed_out;
   asking_ = true;
-  return true;
+  return Begun::yes;
 }
 
 void Directory::end_asking() {
@@ -43,7 +43,7 @@ void Directory::end_asking() {
 }
 
 Result<void> Directory::find_again(const Map* seen, Deadline deadline, const Hint& hint) {
-  if (!begin_asking(deadline)) {
+  if (begin_asking(deadline) == Begun::timed_out) {
     return std::unexpected(Error{.source = ErrorSource::store,
                                  .retryable = Retryable::yes,
                                  .detail = "Redis: the servers could not be discovered in time"});

@@ -91,7 +91,7 @@ TEST(SharedOutcomesTest, replays_to_one_holder_leave_as_much_for_the_others) {
 // What others hold besides is nobody's share.
 TEST(SharedOutcomesTest, a_replay_that_finds_no_memory_takes_no_share) {
   World world;
-  ASSERT_TRUE(world.usage.take(HeldFor::request, 4 * size, 4 * size));
+  ASSERT_EQ(world.usage.take(HeldFor::request, 4 * size, 4 * size), Reserved::yes);
   EXPECT_FALSE(world.told.replay(world.id, world.nonce, outcome('x'), {'a'}, 4 * size));
   world.usage.give_back(HeldFor::request, 4 * size);
   const OutcomeBytes first = world.told.replay(world.id, world.nonce, outcome('x'), {'a'}, 4 * size);
