@@ -39,7 +39,7 @@ unsigned History::errand_of(const Op& op) {
   return decision;
 }
 
-// What expired by a clock that was set back since may or may not exist.
+// If the clock was set back, a record that had expired may or may not exist.
 bool History::may_be(const Fact& fact, const Nonce& nonce, State state) const {
   if (fact.state == Fact::State::none || fact.nonce != nonce) return false;
   if (state == State::tombstone) return !is_live(fact) && fact.expires_at <= latest_;

@@ -15,7 +15,7 @@ constexpr std::size_t bytes_of_record = 250;
 constexpr std::size_t unknown_overhead = 1500;
 // Holders with less than this count as equally light.
 constexpr std::size_t smallest_compared = 4096;
-// What expires this soon may be gone by another clock.
+// Records that expire this soon may have expired by another clock.
 constexpr Duration soon = std::chrono::seconds(10);
 
 }  // namespace

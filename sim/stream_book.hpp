@@ -1,5 +1,5 @@
-// What backends stream under a key and what readers get of it. The book knows the whole body of each execution, so it
-// can check every byte that a gateway writes, whatever the attempt, gateway, offset and time.
+// The streams of backends by key, and the bytes that readers got. The book knows the whole body of each execution, so
+// it can check every byte that a gateway writes, whatever the attempt, gateway, offset and time.
 #pragma once
 
 #include <cstdint>

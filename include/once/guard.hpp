@@ -59,7 +59,7 @@ struct Observed {
 
 struct Options {
   // memory: | journal:DIR | redis://… | postgres://… | mysql://…; docs/operate/stores.md has them all. A journal
-  // belongs to one process, memory is gone with it; the others are shared by everybody who uses the same secret. The
+  // belongs to one process, memory is gone with it; the others are shared by all processes with the same secret. The
   // tables of PostgreSQL and MySQL are made by `once schema`.
   std::string store = "memory:";
   // At least 16 unpredictable bytes, equal in all processes that share the store. Operation ids are HMACs with it.
@@ -413,7 +413,7 @@ class Guard {
 
   // The same in two halves, for work that records its outcome in its own transaction. A stop ends the wait.
   Claimed claim(const Request& request, const std::stop_token& stop = {});
-  // Asynchronous form, however long the wait. The guard may be destroyed meanwhile.
+  // Asynchronous form; blocks no thread while it waits for an owner. The guard may be destroyed meanwhile.
   void claim_async(Request request, Then<Claimed> then, std::stop_token stop = {});
   // The recorded state, without claiming. nullopt: there is no such work.
   [[nodiscard]] std::optional<Outcome<std::string>> look(const Request& request);

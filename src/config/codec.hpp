@@ -61,7 +61,7 @@ Codec<std::string> optional_path_codec();                  // may be empty
 Codec<std::string> upstream_name_codec();                  // may be empty
 Codec<std::string> address_codec();
 Codec<std::string> address_or_off_codec();
-Codec<std::string> listener_or_off_codec();  // or a Unix socket
+Codec<std::string> listener_or_off_codec();  // an address, a Unix socket or off
 Codec<std::string> network_codec();
 // Equivalent host names separated by spaces, or * for all hosts.
 Codec<std::string> same_hosts_codec();

@@ -45,7 +45,7 @@ struct JwtSettings {
   std::string header = "Authorization";  // `Authorization` contains the token after "Bearer", any other header the
                                          // token alone
   JwtRules rules;
-  std::shared_ptr<const JwtVerifier> verifier;  // filled in by prepare(); null without keys
+  std::shared_ptr<const JwtVerifier> verifier;  // set by prepare(); null without keys
 };
 
 struct Config {
@@ -53,7 +53,7 @@ struct Config {
   std::string listen = "127.0.0.1:8080";  // "off": only over TLS
   std::string admin = "127.0.0.1:8081";   // "off": no admin interface
   std::string admin_token;                // the token, or its source (secret_source_codec()); empty: none
-  std::string admin_token_secret;         // filled in by prepare(); never logged
+  std::string admin_token_secret;         // set by prepare(); never logged
   std::vector<ReadyCheck> ready_checks = {ReadyCheck::store, ReadyCheck::descriptors};
   unsigned threads = 0;  // 0: one per core
   Environment environment = Environment::development;
@@ -62,10 +62,10 @@ struct Config {
   journal::JournalSettings journal;
   ServerSettings server;
   std::vector<std::string> encryption_keys;  // files; the first key encrypts, all of them decrypt
-  std::vector<std::string> sealing_secrets;  // what is in them, filled in by prepare(); never logged
+  std::vector<std::string> sealing_secrets;  // their contents, set by prepare(); never logged
   std::string data_dir = "./once-data";
   std::string secret_file;
-  std::string secret;                           // their contents, filled in by prepare(); never logged
+  std::string secret;                           // set by prepare(); never logged
   std::string errors_base = "urn:once:error:";  // problem `type` = this + code
   std::vector<Upstream> upstreams;              // the first is the default
   Policy defaults;
@@ -85,7 +85,7 @@ struct Config {
   bool proxy_protocol_tls = false;
   std::vector<std::string> proxy_protocol_from;       // networks
   std::vector<std::string> same_hosts;                // groups of names separated by spaces
-  std::vector<std::string> upgrades = {"websocket"};  // that clients may upgrade to
+  std::vector<std::string> upgrades = {"websocket"};  // protocols that clients may upgrade to
   http::TlsServerSettings tls;
   http::TlsClientSettings upstream_tls;
   Where defaults_where;

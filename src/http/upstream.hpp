@@ -91,7 +91,7 @@ class UpstreamConnection final : public ResponseSource {
   std::optional<BodyChunk> ready();
   // The next part of the body, without its framing.
   Task<BodyChunk> next(Duration limit) override;
-  // The whole body if it has at most `limit` bytes. `data` with `whole` false: it is longer, or there is no memory for
+  // The whole body if it has at most `limit` bytes. `data` without `whole`: it is longer, or there is no memory for
   // it; next() continues after the collected part, which may be empty.
   struct Collected {
     BodyChunk::Kind kind;

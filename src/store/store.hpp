@@ -182,7 +182,7 @@ class Store {
   // Parts of a store fail independently, such as the nodes of a cluster. Each part has its own lanes, so that a part
   // that hangs delays only its own operations. Thread-safe; the answer may change.
   virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
-  // Thread-safe. Answers the op if that needs neither a wait nor a change; false: call execute().
+  // Thread-safe. Answers the op if that needs neither a wait nor a change; otherwise call execute().
   virtual bool answer_at_once(Op& /*op*/) { return false; }
   // `notify` is called when another gateway ends, or appends to, an operation that a request of this process waits for
   // (Waits): on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A store

@@ -411,7 +411,7 @@ void Exchange::answer_unsent(Delivery delivery, Ending ending) {
   }
 }
 
-// Retries while the claim can still be ours: the outcome is known, and losing it would be the worst failure.
+// Retries while the claim may still be valid: the outcome is known, and losing it would be the worst failure.
 Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome) {
   ONCE_ASSERT(state == State::succeeded || state == State::failed || state == State::unknown);
   ONCE_ASSERT((state == State::succeeded) == (outcome != nullptr));

@@ -104,7 +104,7 @@ StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
           .memory = ports_.memory};
 }
 
-// The claim is ours and the backend has begun to answer. Head and chunks are durable before they are sent to the
+// The claim was granted and the backend has begun to answer. Head and chunks are durable before they are sent to the
 // client, and the end is sent once the outcome is recorded. A response that is too large is recorded only at its end.
 Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   backend_policy_ = {};

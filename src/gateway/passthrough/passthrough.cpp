@@ -244,7 +244,7 @@ void PassThrough::observe_whole(std::string_view body) {
   request_->observer->body_ended();
 }
 
-// Runs beside the response: a backend may answer before it has read everything.
+// Runs concurrently with the response: a backend may answer before it has read everything.
 Task<void> PassThrough::upload() {
   while (true) {
     const BodyChunk chunk = co_await client_.next_body();

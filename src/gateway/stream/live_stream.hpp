@@ -100,8 +100,8 @@ class LiveStream {
   // behind by more than the window, except the fastest one, lose it.
   void begin_relay(std::size_t relay_window);
   void relay(OutcomeBytes chunk);
-  // While relaying: whether the fastest reader has at least `bytes` unread bytes in memory. If so, advance() of the
-  // reader that changes this returns `wakes`.
+  // While relaying: whether the fastest reader has at least `bytes` unread bytes in memory. If so, advance()
+  // returns `wakes` once it has fewer.
   bool fastest_is_behind(std::size_t bytes);
   // Whether every reader reads from the store.
   bool all_read_store() const;

@@ -157,7 +157,7 @@ bool StreamRecorder::is_abandoned() {
   return unread_since_ && now - *unread_since_ >= limits_.abandon_after;
 }
 
-// Runs beside the read of the backend until there is nothing more to append.
+// Runs concurrently with the read from the backend until there is nothing more to append.
 Task<void> StreamRecorder::append_gathered() {
   ONCE_ASSERT(!appending_);
   appending_ = true;

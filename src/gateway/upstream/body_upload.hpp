@@ -45,7 +45,7 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
     refused,     // the connection was broken or closed
     timed_out,   // the backend read nothing for too long
     unreadable,  // by this process
-    stopped,     // by us
+    stopped,     // by stop()
   };
 
   explicit BodyUpload(Parts parts);

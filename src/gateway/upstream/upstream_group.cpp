@@ -227,7 +227,7 @@ void UpstreamGroup::wake(Waiting& waiting) {
   ports_.loop.post(waiting);
 }
 
-// First come, first served; only a request that has tried a server in vain lets others pass to it.
+// First come, first served, except that later requests may take a server that an earlier one could not reach.
 void UpstreamGroup::connection_free() {
   for (Waiting* waiting = first_; waiting != nullptr;) {
     Waiting* const next = waiting->after;

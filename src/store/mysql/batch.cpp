@@ -364,7 +364,8 @@ Batch::Wrote Batch::answer_written(const Connection& connection) {
   return wrote;
 }
 
-// Reads the owner of a row that did not exist: it is ours if it has our nonce. Otherwise the next round decides.
+// Reads the owner of a row that did not exist: the claim is granted if the row has its nonce. Otherwise the next round
+// decides.
 void Batch::settle_inserted() {
   // An earlier try of the same claim may have inserted the row meanwhile.
   const auto made_now = [](const Item& item) {

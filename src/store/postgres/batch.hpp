@@ -35,7 +35,7 @@ class Batch {
   // `until` is the deadline of its claims (monotonic_now()).
   Batch(std::span<Op* const> ops, std::chrono::nanoseconds until);
 
-  // Sends the next round; false: every op is answered.
+  // Sends the next round; returns whether any op is left.
   bool send_round(Connection& connection);
   // Reads the answers of the round.
   void receive(Connection& connection, const std::vector<Rows>& results);
