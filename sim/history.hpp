@@ -156,7 +156,7 @@ class History {
 
   void answered(const Answer& answer);
   // The last answer that a client got after all faults had ended.
-  void in_the_end(const Answer& answer, OnUnknown on_unknown);
+  void check_final_answer(const Answer& answer, OnUnknown on_unknown);
 
   void violated(const std::string& what);
   const std::vector<std::string>& violations() const { return violations_; }

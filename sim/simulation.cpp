@@ -469,7 +469,7 @@ Report Simulation::run() {
   world_.run_until(world_.now() + most_last_asks * Duration(1s) + quiet);
   for (const auto& client : clients_) {
     if (!client->has_answer) history_.violated(fmt::format("operation {} is not answered", client->asked.operation));
-    if (backend_ && client->last.code == "cut-off") backend_->streams().in_the_end(client->asked);
+    if (backend_ && client->last.code == "cut-off") backend_->streams().check_final(client->asked);
     history_.check_final_answer(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
   }
   history_.check_claims_released();

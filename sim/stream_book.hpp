@@ -68,7 +68,7 @@ class StreamBook {
   std::optional<Asked> asked_of(const Message& response) const;
 
   // When all faults have ended: a stream with an unknown outcome must show everything that any reader was sent.
-  void in_the_end(const Asked& asked);
+  void check_final(const Asked& asked);
 
   std::uint64_t parts() const { return parts_; }
   std::uint64_t resumed() const { return resumed_; }

@@ -154,13 +154,13 @@ void Worker::set_idle(ServedConnection& connection) {
   metrics_.idle_releases.add();
   unlink(connection);
   link(connection, idle_);
-  connection.idle = true;
+  connection.in_idle_list = true;
 }
 
 void Worker::wakes(ServedConnection& connection) {
   unlink(connection);
   link(connection, open_);
-  connection.idle = false;
+  connection.in_idle_list = false;
 }
 
 void Worker::client_left(ServedConnection& connection) {

@@ -105,9 +105,9 @@ class ServedConnection {
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
-  bool idle = false;         // in the list of idle connections
-  bool counted = true;       // counted as open: until it ends, is displaced, or its client leaves
-  bool half_closed = false;  // the client closed its sending side, and may still read the response
+  bool in_idle_list = false;  // in the list of idle connections
+  bool counted = true;        // counted as open: until it ends, is displaced, or its client leaves
+  bool half_closed = false;   // the client closed its sending side, and may still read the response
 
  protected:
   ~ServedConnection() = default;

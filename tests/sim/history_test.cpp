@@ -225,7 +225,7 @@ TEST_F(Streaming, that_stays_in_its_chunks_is_not_told_as_one_that_has_none) {
 
 TEST_F(Streaming, that_stays_in_its_chunks_loses_none_in_a_failover) {
   keep();
-  history_.told(read_op({"head", "one"}), process_);
+  history_.gateway_received(read_op({"head", "one"}), process_);
   history_.failed_over(id_, record_, {std::make_shared<const std::string>("head")});
   EXPECT_TRUE(violated());
 }
@@ -244,7 +244,7 @@ TEST_F(Streaming, is_not_read_in_the_next_attempt) {
 }
 
 TEST_F(Streaming, is_not_told_before_the_replica_has_it) {
-  history_.told(read_op({"head", "one"}), process_);
+  history_.gateway_received(read_op({"head", "one"}), process_);
   history_.failed_over(id_, record_, {});
   EXPECT_TRUE(violated());
 }

@@ -160,7 +160,7 @@ TEST_F(ReaderOfAStream, finds_what_another_one_had_when_all_is_well) {
   append(1, body);
   book_.sent(response(body.substr(0, 22)), 0, {});
   book_.seen({}, response(body.substr(0, 11), "unknown"));
-  book_.in_the_end({});
+  book_.check_final({});
   EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("22 bytes of its stream were sent, 11 are left")));
 }
 

@@ -158,7 +158,7 @@ Task<Io> Connection::wait_for_request() {
     release_memory();
     worker_.set_idle(*this);
     got.status = co_await io_.socket.readable(idle - rest_after);
-    if (idle) worker_.wakes(*this);
+    if (in_idle_list) worker_.wakes(*this);
     io_.buffer.grow(first_buffer_size);
     // With TLS, readable may mean a partial record, which is no request yet.
     const Duration header = worker_.generation()->settings().timeouts.header;

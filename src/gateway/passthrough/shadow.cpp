@@ -94,7 +94,8 @@ void Shadow::body_part(std::string_view data) {
   }
   const bool announced = head_.framing.kind == http::Framing::Kind::length;
   const std::size_t expected = announced ? static_cast<std::size_t>(head_.framing.length) : 0;
-  if (!body_.append(data, expected, generation_->settings().limits.max_body_memory)) decide(Shadowed::overloaded);
+  const Reserved room = body_.append(data, expected, generation_->settings().limits.max_body_memory);
+  if (room == Reserved::no) decide(Shadowed::overloaded);
 }
 
 void Shadow::body_ended() {

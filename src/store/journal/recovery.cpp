@@ -220,7 +220,8 @@ class Reading {
   void note_chunk(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
     const std::size_t shard = Index::number_of(frame.seen.id);
     const Place place(ordinal(segment), frame.offset, frame.size);
-    if (gathered[shard].add_chunk(chunk_name(frame.seen), place)) put_into_index(shard, gathered[shard]);
+    if (gathered[shard].add_chunk(chunk_name(frame.seen), place) == Gathered::Room::none)
+      put_into_index(shard, gathered[shard]);
   }
 
   // The shard's lock also guards its chunks.

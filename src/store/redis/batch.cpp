@@ -154,7 +154,7 @@ void Batch::receive(Group& group) {
         break;
       case Heard::broken: {
         const Error why{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = task.why};
-        for (Task* task : written) task->pending = true;  // not confirmed by the replicas: ask and wait again
+        for (Task* each : written) each->pending = true;  // not confirmed by the replicas: ask and wait again
         group.tasks.insert(group.tasks.begin() + static_cast<std::ptrdiff_t>(i), written.begin(), written.end());
         return broken(group, i, why);
       }
