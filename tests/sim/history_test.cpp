@@ -249,7 +249,7 @@ TEST_F(Streaming, is_not_told_before_the_replica_has_it) {
   EXPECT_TRUE(violated());
 }
 
-TEST_F(Streaming, may_lose_what_nobody_was_told) {
+TEST_F(Streaming, may_lose_chunks_that_were_not_acknowledged) {
   history_.failed_over(id_, record_, {});
   EXPECT_FALSE(violated());
 }

@@ -42,12 +42,12 @@ TEST(RecordedAsItStreams, always_and_never) {
 
 TEST(RecordedAsItStreams, not_if_the_backend_says_otherwise) {
   StreamedHead events{.status = 200, .content_type = "text/event-stream", .backend = {}};
-  events.said.record = BackendPolicy::Record::no_store;
+  events.backend.record = BackendPolicy::Record::no_store;
   EXPECT_FALSE(is_recorded_as_it_streams(events, policy_of(StreamRecording::automatic)));
-  events.said.record = BackendPolicy::Record::retry;
+  events.backend.record = BackendPolicy::Record::retry;
   EXPECT_FALSE(is_recorded_as_it_streams(events, policy_of(StreamRecording::automatic)));
   events.status = 500;
-  events.said.record = BackendPolicy::Record::final;
+  events.backend.record = BackendPolicy::Record::final;
   EXPECT_TRUE(is_recorded_as_it_streams(events, policy_of(StreamRecording::automatic)));
 }
 

@@ -41,7 +41,7 @@ TEST(SharedOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_re
   EXPECT_EQ(world.held_for(HeldFor::response), 0U);
 }
 
-TEST(SharedOutcomesTest, another_operation_attempt_or_text_is_never_told) {
+TEST(SharedOutcomesTest, another_operation_attempt_or_text_is_never_shared) {
   World world;
   const OutcomeBytes mine = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, any);
   const OutcomeBytes resolved = world.told.share(world.id, world.nonce, outcome('y'), HeldFor::replay, any);
