@@ -174,7 +174,7 @@ void SimBackend::end(const Request& request, const Response& response) {
   sending.status = response.status;
   if (response.delivery == Delivery::whole) {
     sending.body = fmt::format("{} execution={}{}", body_of(request.asked), request.execution, response.mark);
-    history_.backend_told(request.execution, response.status);
+    history_.response_received(request.execution, response.status);
   }
   home_.post(sending);
 }

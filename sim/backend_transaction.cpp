@@ -1,5 +1,5 @@
-// A backend that does its work and commits its outcome in one transaction, as docs/reference/guarantees.md asks of it:
-// what it answers, it answers after the commit. Anything may happen before, between and after the steps.
+// A backend that does its work and commits its outcome in one transaction. It answers only after the commit, as
+// docs/reference/guarantees.md requires. Faults may occur before, between and after the steps.
 #include <memory>
 
 #include <fmt/format.h>

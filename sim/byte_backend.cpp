@@ -75,7 +75,9 @@ ByteBackend::Connection& ByteBackend::connection(std::uint64_t link) {
   if (!fresh) return connection;
   connection.sent.on_head = [this, &connection](const Message& request) { sent_head(connection, request); };
   connection.received.on_head = [this, &connection](const Message& response) { received_head(connection, response); };
-  connection.received.on_message = [this, &connection](const Message& response) { told(connection, response.status); };
+  connection.received.on_message = [this, &connection](const Message& response) {
+    note_response(connection, response.status);
+  };
   connection.requests.on_head = [this, &connection](const Message& request) { got_head(connection, request); };
   connection.requests.on_message = [this, &connection](const Message& request) { got_request(connection, request); };
   connection.requests.on_tunnel = [this, &connection](std::string_view bytes) {
@@ -255,7 +257,7 @@ void ByteBackend::serve(Connection& connection, const Message& request) {
     std::uint64_t fence = 0;
     const std::string digits = request.field("Idempotency-Fence");
     std::from_chars(digits.data(), digits.data() + digits.size(), fence);
-    if (!asked || !nonce) return history_.violated("a keyed request that is none: " + request.head_text);
+    if (!asked || !nonce) return history_.violated("a keyed request is malformed: " + request.head_text);
     number = history_.executed(*asked, *nonce, fence);
     if (connection.at_work == nonce) connection.execution = number;
   } else if (request.method == "POST" && ++arrived_[request.target + request.field(number_field)] > 1) {
@@ -299,7 +301,7 @@ void ByteBackend::answer(Connection& connection, std::string text, Plan plan, bo
   const bool resets = plan == Plan::dies ? draw.one_in(2) : plan == Plan::truncates && draw.one_in(3);
   const bool whole = plan == Plan::answers || plan == Plan::fails;
   // If the response ends with its connection, extra bytes would be part of it.
-  const bool more = whole && happens(setup_.bytes.says_more) && !(closes && setup_.bytes.streams.any());
+  const bool more = whole && happens(setup_.bytes.extra_bytes) && !(closes && setup_.bytes.streams.any());
   const std::size_t first =
       happens(setup_.bytes.answers_in_parts) && text.size() > 1 ? draw.between(1, text.size() - 1) : text.size();
   const Duration pause = first < text.size() ? draw.between(1ms, 4s) : 0ms;
@@ -326,21 +328,21 @@ void ByteBackend::gateway_sent(std::uint64_t link, const Executor& process, std:
 void ByteBackend::sent_head(Connection& connection, const Message& request) {
   connection.received.expect(request.method);
   connection.execution.reset();
-  connection.told = false;
+  connection.response_noted = false;
   connection.checks = request.target == setup_.bytes.health.path;
   if (!connection.checks) check_fit(connection);
   const std::string claim = request.field("Idempotency-Claim");
   if (claim.empty()) return;
   const auto id = blob_in<OperationId>(std::string_view(claim).substr(0, claim.find('.')));
   const auto nonce = blob_in<Nonce>(std::string_view(claim).substr(std::min(claim.find('.') + 1, claim.size())));
-  if (!id || !nonce) return history_.violated("a claim that is none: " + claim);
+  if (!id || !nonce) return history_.violated("an Idempotency-Claim is malformed: " + claim);
   connection.at_work = *nonce;
   connection.caller = caller_in(request).value_or(0);
   check_at_work(connection);
   history_.goes_to_backend(*id, *nonce, *connection.process, connection.sent_at);
 }
 
-// Notes what a health check told the gateway; no status: the server did not answer.
+// Records the result of a health check as the gateway saw it; no status: the server did not answer.
 void ByteBackend::checked(Connection& connection, std::optional<int> status) {
   if (!std::exchange(connection.checks, false)) return;
   Checked& known = checked_[{connection.process, connection.server}];
@@ -388,7 +390,7 @@ ByteBackend::Received ByteBackend::gateway_received(std::uint64_t link, std::str
   // whatever its size.
   const bool oversize = of.received.in_body() && of.received.message().body.size() > setup_.bytes.max_body &&
                         !streams_.is_recorded_stream(of.received.message());
-  if (oversize) told(of, of.received.message().status);
+  if (oversize) note_response(of, of.received.message().status);
   const bool whole = of.received.messages() > before && !of.received.in_message();
   return whole && of.sent.in_message() ? Received::before_request : Received::nothing_new;
 }
@@ -401,16 +403,16 @@ void ByteBackend::received_head(Connection& connection, const Message& response)
   const bool large = response.framing == Message::Framing::length && response.length > setup_.bytes.max_body;
   const bool no_room = setup_.bytes.memory_is_short() && (response.framing != Message::Framing::length ||
                                                           response.length > SharedOutcomes::largest_uncounted);
-  if (large || no_room) told(connection, response.status);
+  if (large || no_room) note_response(connection, response.status);
 }
 
 void ByteBackend::gateway_received_end(std::uint64_t link) {
   connection(link).received.end();
 }
 
-void ByteBackend::told(Connection& connection, int status) {
-  if (std::exchange(connection.told, true)) return;
-  if (connection.execution) history_.backend_told(*connection.execution, status);
+void ByteBackend::note_response(Connection& connection, int status) {
+  if (std::exchange(connection.response_noted, true)) return;
+  if (connection.execution) history_.response_received(*connection.execution, status);
   back(connection);
 }
 

@@ -71,7 +71,7 @@ class ByteBackend {
     unsigned caller = 0;  // the caller of the current request
     bool checks = false;  // the current request is a health check
     std::optional<unsigned> execution;
-    bool told = false;
+    bool response_noted = false;
   };
   struct Server {
     bool fit = true;  // its answer to health checks
@@ -121,7 +121,7 @@ class ByteBackend {
   void checked(Connection& connection, std::optional<int> status);
   void check_fit(const Connection& connection);
   void check_at_work(const Connection& connection);
-  void told(Connection& connection, int status);
+  void note_response(Connection& connection, int status);
   void back(Connection& connection);
   bool happens(unsigned percent) { return !healed_ && world_.draw.percent(percent); }
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// No two nearby positions look alike.
+// Makes text in which nearby positions differ.
 std::string filling(std::size_t size) {
   std::string text;
   while (text.size() < size) text += fmt::format(".{}", text.size());

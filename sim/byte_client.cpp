@@ -74,7 +74,7 @@ ByteClients::Connection* ByteClients::open() {
   connection.sent.on_message = [this, made](const Message& response) {
     look_at_sent(*made, response);
     parts_.streams.sent_end(response);
-    if (const auto& stop = made->owed.front().stop) told_stop(*stop, response);
+    if (const auto& stop = made->owed.front().stop) stop_answered(*stop, response);
     made->owed.pop_front();
     made->checked = 0;
   };
@@ -103,20 +103,20 @@ void ByteClients::ended(Connection& connection) {
   // Also checks an incomplete response.
   if (connection.seen.in_body() && !connection.waiting.empty()) {
     check(connection, connection.seen.message(), connection.waiting.front().caller, false);
-    tell_part(connection);
+    report_part(connection);
   }
   connection.waiting.clear();
   connection.peer->close();
 }
 
-// The response was cut off, visibly for the client.
-void ByteClients::tell_part(Connection& connection) {
+// The response was cut off, and the client can see that.
+void ByteClients::report_part(Connection& connection) {
   const Waiting first = std::move(connection.waiting.front());
   const Message& part = connection.seen.message();
   if (!first.asked) return;
   parts_.streams.seen(*first.asked, part);
   const bool streams = parts_.streams.is_recorded_stream(part) || part.has("Idempotency-Attempt");
-  if (streams && first.answered) first.answered(part, Came::part, first.form);
+  if (streams && first.answered) first.answered(part, Received::part, first.form);
 }
 
 void ByteClients::reads_part(Connection& connection) {
@@ -171,7 +171,7 @@ void ByteClients::answered(Connection& connection, const Message& response) {
   const bool closes = response.field("Connection") == "close";
   connection.last = connection.last || closes;
   if (first.asked) parts_.streams.seen(*first.asked, response);
-  if (first.answered) first.answered(response, Came::whole, first.form);
+  if (first.answered) first.answered(response, Received::whole, first.form);
   // After the faults have ended, no client holds connections that others need.
   const bool leaves = healed_ ? connection.waiting.empty() : closes && world().draw.one_in(2);
   if (leaves) drop(connection, false);
@@ -253,7 +253,7 @@ void ByteClients::ask(const Asked& asked, Answered answered) {
 void ByteClients::stop(const Asked& asked, const OperationId& id) {
   Connection* connection = pick(true);
   if (connection == nullptr) return;
-  parts_.history.asks_stop(id);
+  parts_.history.stop_requested(id);
   std::string head = keyed_head(asked, parts_.setup.routes.size());
   head.replace(0, 4, "DELETE");
   expect(*connection, "DELETE", asked.caller, {});
@@ -261,11 +261,11 @@ void ByteClients::stop(const Asked& asked, const OperationId& id) {
   write(*connection, head + "Idempotency-Stop: POST\r\n\r\n", draw_manner());
 }
 
-// A problem means that nothing was stopped, or that the outcome is unknown.
-void ByteClients::told_stop(const Stop& stop, const Message& response) {
+// A problem response means that nothing was stopped, or that the outcome is unknown.
+void ByteClients::stop_answered(const Stop& stop, const Message& response) {
   const std::string stopped = response.field("Idempotency-Stopped");
   world().note(fmt::format("gateway: stop answered {} {}", response.status, stopped));
-  if (response.status == 204) parts_.history.told_stop(stop.id, stop.asked_at, stopped == "true");
+  if (response.status == 204) parts_.history.stop_answered(stop.id, stop.asked_at, stopped == "true");
 }
 
 void ByteClients::write(Connection& connection, const std::string& text, const Manner& manner) {

@@ -38,13 +38,13 @@ class ByteClients {
   ByteClients& operator=(const ByteClients&) = delete;
 
   // Whether a response was complete before its connection ended.
-  enum class Came : std::uint8_t { whole, part };
+  enum class Received : std::uint8_t { whole, part };
   // The kind of a keyed request.
   enum class Form : std::uint8_t {
     request,
     lookup,
   };
-  using Answered = std::function<void(const Message&, Came, Form)>;
+  using Answered = std::function<void(const Message&, Received, Form)>;
   // Calls back with the response, if there is one. A part of a response counts only if the client waited for it.
   void ask(const Asked& asked, Answered answered);
   // Stops the stream of the key with this id.
@@ -117,8 +117,8 @@ class ByteClients {
   void check(Connection& connection, const Message& response, unsigned caller, bool whole);
   void answered(Connection& connection, const Message& response);
   void reads_part(Connection& connection);
-  void tell_part(Connection& connection);
-  void told_stop(const Stop& stop, const Message& response);
+  void report_part(Connection& connection);
+  void stop_answered(const Stop& stop, const Message& response);
   void look_at_sent(Connection& connection, const Message& response);
   Manner draw_manner();
   std::string framed(std::string head, std::string_view body, bool old, bool& continues);

@@ -214,28 +214,28 @@ void ByteProcess::follow_half_written() {
 
 // Called after every round of a worker.
 void ByteProcess::look() {
-  for (; faults_told_ < gateway_.faults().size(); ++faults_told_) {
-    parts_.history.violated("a connection broke an invariant: " + gateway_.faults()[faults_told_]);
+  for (; faults_reported_ < gateway_.faults().size(); ++faults_reported_) {
+    parts_.history.violated("a connection broke an invariant: " + gateway_.faults()[faults_reported_]);
   }
-  if (parts_.setup.bytes.large_body == 0 || memory_told_ || gateway_.sum(&Metrics::bodies_dropped) > 0) return;
+  if (parts_.setup.bytes.large_body == 0 || memory_reported_ || gateway_.sum(&Metrics::bodies_dropped) > 0) return;
   const std::size_t held = clients_.held_for_readers();
   const std::size_t counted = gateway_.shared().usage.body_bytes;
   if (held <= counted) return;
-  memory_told_ = true;
+  memory_reported_ = true;
   parts_.history.violated(fmt::format("{} bytes of responses wait for their clients, {} are counted", held, counted));
 }
 
 void ByteProcess::ask(const Asked& asked, std::function<void(const Answer&)> answered) {
   ONCE_ASSERT(alive_);
-  clients_.ask(asked, [this, asked, answered = std::move(answered)](const Message& response, ByteClients::Came came,
-                                                                    ByteClients::Form form) {
-    if (came == ByteClients::Came::part) return tell_part(asked, response, answered);
-    if (alive_) tell(asked, response, form, answered);
+  clients_.ask(asked, [this, asked, answered = std::move(answered)](
+                          const Message& response, ByteClients::Received received, ByteClients::Form form) {
+    if (received == ByteClients::Received::part) return report_part(asked, response, answered);
+    if (alive_) report(asked, response, form, answered);
   });
 }
 
-void ByteProcess::tell_part(const Asked& asked, const Message& response,
-                            const std::function<void(const Answer&)>& answered) {
+void ByteProcess::report_part(const Asked& asked, const Message& response,
+                              const std::function<void(const Answer&)>& answered) {
   const std::string status = response.field("Idempotency-Status");
   parts_.world.note(fmt::format("reply: operation {} of caller {}: {} {} cut off after {} bytes", asked.operation,
                                 asked.caller, response.status, status, response.body.size()));
@@ -262,8 +262,8 @@ ByteProcess::Named ByteProcess::name_of(const Asked& asked) const {
           .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target, "", body)};
 }
 
-void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients::Form form,
-                       const std::function<void(const Answer&)>& answered) {
+void ByteProcess::report(const Asked& asked, const Message& response, ByteClients::Form form,
+                         const std::function<void(const Answer&)>& answered) {
   const Named named = name_of(asked);
   Answer answer{.asked = asked,
                 .status = response.status,
@@ -289,8 +289,9 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   // A relayed response is not kept. One that its backend ended by closing may be incomplete without notice.
   const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
   const bool kept = streams.is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
-  // A response without an execution: the rest of it may continue what its client has of another one, and lookups
-  // compare nothing. A broken one may have been stopped before that was recorded.
+  // Not checked: a response without an execution number that starts at an offset, as its first part may be of another
+  // execution; a lookup, which compares no body; and an interrupted response that was stopped before the stop was
+  // recorded.
   const bool stopped = StreamBook::is_stopped(response);
   const bool anything = !given && (response.has("Idempotency-Offset") || !compared || stopped);
   // An unchunked stream whose connection was cut after its last byte looks complete.
@@ -334,7 +335,7 @@ void ByteProcess::die() {
   if (gateway_.die()) {
     check_left_over("after the gateway was killed");
   } else {
-    parts_.history.violated("a gateway that was killed does not come to its end");
+    parts_.history.violated("a gateway that was killed does not end");
   }
   executor_.run_out();
 }
@@ -346,7 +347,7 @@ void ByteProcess::wind_down() {
 }
 
 void ByteProcess::has_wound_down() {
-  if (!gateway_.stopped()) return parts_.history.violated("a gateway that drains does not come to its end");
+  if (!gateway_.stopped()) return parts_.history.violated("a gateway that drains does not end");
   check_left_over("after the gateway has drained");
   alive_ = false;
   operators_.cut_off();

@@ -60,9 +60,9 @@ class ByteProcess final : public GatewayProcess {
   void follow_half_written();
   void look();
   void check_left_over(std::string_view when);
-  void tell(const Asked& asked, const Message& response, ByteClients::Form form,
-            const std::function<void(const Answer&)>& answered);
-  void tell_part(const Asked& asked, const Message& response, const std::function<void(const Answer&)>& answered);
+  void report(const Asked& asked, const Message& response, ByteClients::Form form,
+              const std::function<void(const Answer&)>& answered);
+  void report_part(const Asked& asked, const Message& response, const std::function<void(const Answer&)>& answered);
 
   Parts parts_;
   ProcessExecutor executor_;  // for its operators; also identifies the process in the model
@@ -75,8 +75,8 @@ class ByteProcess final : public GatewayProcess {
   ByteClients clients_;
   ByteClients operators_clients_;         // clients of the operators' service
   std::set<std::uint64_t> from_clients_;  // connections of clients
-  std::size_t faults_told_ = 0;
-  bool memory_told_ = false;
+  std::size_t faults_reported_ = 0;
+  bool memory_reported_ = false;
   bool alive_ = true;
 };
 

@@ -45,7 +45,7 @@ void draw_backend(Draw& draw, ByteSetup& setup) {
 // that arrive with the response are noticed for certain, so the network keeps those together.
 void draw_more(Draw& draw, ByteSetup& setup) {
   if (!draw.one_in(8)) return;
-  setup.says_more = static_cast<unsigned>(draw.between(1, 40));
+  setup.extra_bytes = static_cast<unsigned>(draw.between(1, 40));
   setup.weather.delay = 0ms;
   setup.weather.splits = 0;
   setup.weather.capacity = std::size_t{1} << 20U;
@@ -199,7 +199,7 @@ std::string to_text(const ByteSetup& setup) {
       "after interim ones, {} % malformed, "
       "{} % switch unasked, {} % with bytes behind, {} % close, up to {} bytes\n",
       setup.answers_in_chunks, setup.answers_until_close, setup.answers_in_parts, setup.answers_early,
-      setup.stops_reading, setup.interim, setup.malformed, setup.switches_unasked, setup.says_more, setup.closes,
+      setup.stops_reading, setup.interim, setup.malformed, setup.switches_unasked, setup.extra_bytes, setup.closes,
       setup.large_body);
   text += fmt::format(
       "limits: {} workers, {} connections, {} in flight, {} bytes of bodies, {} bytes/s, max_body {}; header {} ms, "

@@ -74,7 +74,7 @@ struct ByteSetup {
   unsigned interim = 0;
   unsigned malformed = 0;
   unsigned switches_unasked = 0;
-  unsigned says_more = 0;      // sends extra bytes after the response
+  unsigned extra_bytes = 0;    // sends extra bytes after the response
   unsigned closes = 0;         // closes after the response, announced or not
   std::size_t large_body = 0;  // size of some responses
 

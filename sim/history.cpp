@@ -128,7 +128,7 @@ void History::store_acted(const Op& op) {
   store_clock_at(clock_->now());
   world_.note(fmt::format("store: {}", op_text(op)));
   if (op.status == OpStatus::failed) {
-    // No one was answered that it was done, but it may have been.
+    // The write may have happened, although no client got an answer.
     if (op.fault == StoreFault::full) return check_refused(op);
     if (op.verb == Verb::claim) {
       key.perhaps.push_back({.state = Fact::State::started,
@@ -244,7 +244,7 @@ void History::granted(Key& key, const Op& op) {
   key.before.stopped = false;
   std::vector<OutcomeBytes> earlier;
   if (held.nonce == op.nonce) earlier = held.chunks;
-  told_chunks_.erase(op.nonce);  // a copy of the claim that arrived after others
+  acknowledged_chunks_.erase(op.nonce);  // a copy of the claim that arrived after others
   key.now = after_claim(op);
   key.holder = op.holder;
   key.tenant = op.tenant;
@@ -266,14 +266,14 @@ void History::wrote(Key& key, const Op& op) {
   if (already) return;
   const Nonce sent_under = op.verb == Verb::finish ? began_under(op.nonce) : op.nonce;
   const auto execution = std::ranges::find(executions_, sent_under, &Execution::nonce);
-  const bool told =
-      execution != executions_.end() && (execution->told || execution->committed || execution->recorded_failure);
+  const bool has_result =
+      execution != executions_.end() && (execution->received || execution->committed || execution->recorded_failure);
   const bool stop = is_stop(op) && asked_to_stop_.contains(op.id);
-  if (op.verb == Verb::finish && op.final_state != State::unknown && !told && !stop) {
+  if (op.verb == Verb::finish && op.final_state != State::unknown && !has_result && !stop) {
     violated(fmt::format("key {}: {} recorded an outcome that no request produced", name(op.id), short_hex(op.nonce)));
   }
   if (op.verb == Verb::release && execution != executions_.end()) {
-    if (!told) {
+    if (!has_result) {
       violated(
           fmt::format("key {}: {} released after its bytes went to the backend", name(op.id), short_hex(op.nonce)));
     }

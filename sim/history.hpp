@@ -89,13 +89,13 @@ class History {
   // later.
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
 
-  // At a gateway. If a claim failed, a gateway that lives releases it, because it may have been made. A process never
-  // starts an operation that it is already executing: that execution continues under the claim that another request of
-  // the process was given.
-  void told(const Op& op, const Executor& process);
-  void takes_back(const Nonce& nonce) { told_failed_.erase(nonce); }
-  void owner_is_gone(const Nonce& nonce) { told_failed_.erase(nonce); }
-  void nothing_is_left_behind();
+  // A gateway received the result of an op. A claim that failed may have been made, so a gateway that lives releases
+  // it. A process never starts an operation that it is already executing: that execution continues under the claim
+  // that another request of the process was given.
+  void gateway_received(const Op& op, const Executor& process);
+  void takes_back(const Nonce& nonce) { failed_received_.erase(nonce); }
+  void owner_is_gone(const Nonce& nonce) { failed_received_.erase(nonce); }
+  void check_claims_released();
 
   // No fault prevents owners from renewing in this run, so no running owner may be taken over.
   void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
@@ -105,7 +105,7 @@ class History {
     Time time{};               // by the store's clock
     std::uint64_t losses = 0;  // claims lost so far, as answered to gateways
   };
-  Moment moment() const { return {.time = clock_->now(), .losses = told_lost_.size()}; }
+  Moment moment() const { return {.time = clock_->now(), .losses = lost_received_.size()}; }
   // A request goes to the backend; `at` is when its first byte was sent.
   void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, const Moment& at);
   void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
@@ -113,7 +113,7 @@ class History {
   // The backend executed a request. Returns the execution's number, which its response contains.
   unsigned executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence);
   // The gateway received a whole response with this status.
-  void backend_told(unsigned execution, int status);
+  void response_received(unsigned execution, int status);
   // Only outcomes that a backend committed together with its effect count as successes.
   void backends_commit() { backends_commit_ = true; }
   // The backend recorded the failure itself.
@@ -124,9 +124,9 @@ class History {
   bool has_recorded(unsigned execution) const { return recorded_.contains(executions_[execution].nonce); }
 
   // A caller stops a stream: from now on the record may be finished in the owner's name.
-  void asks_stop(const OperationId& id) { asked_to_stop_.insert(id); }
+  void stop_requested(const OperationId& id) { asked_to_stop_.insert(id); }
   // A gateway answered a stop: the response was stopped, or had ended before. `asked_at` is the time of the request.
-  void told_stop(const OperationId& id, Time asked_at, bool stopped);
+  void stop_answered(const OperationId& id, Time asked_at, bool stopped);
   // The remainder of an execution that was stopped.
   struct Stopped {
     std::optional<std::size_t> bytes;  // of its body; nullopt: it was not kept
@@ -135,28 +135,28 @@ class History {
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
 
-  // A store that evicts: never what prevents a second execution, of the heaviest holders only. No new key is refused
-  // while there is something to evict for it, unless its holder has three quarters of the store in what cannot be
-  // evicted. `told` gives it back to the quota.
+  // For a store that evicts. It evicts only records that do not prevent a second execution, from the heaviest holders
+  // first. It refuses a new key only if nothing can be evicted for it, or if records that cannot be evicted and
+  // belong to the key's holder fill three quarters of it. `notify` returns the bytes to the quota.
   void store_evicts(std::size_t most) { evicts_at_ = most; }
-  void evicted(const Evicted& what, const std::function<void(const Evicted&)>& told);
+  void evicted(const Evicted& what, const std::function<void(const Evicted&)>& notify);
   // What all gateways together count as stored for a caller: at least what is stored, unless a gateway has ended.
   void count_stored(std::function<std::size_t(const TenantTag&)> counted) { counted_ = std::move(counted); }
-  void forgets_what_it_counted() { counted_ = nullptr; }
+  void stop_counting() { counted_ = nullptr; }
   void check_quotas();
 
   // Checks what operators see: a key must be shown as it is, and a list must be complete.
   void shown(const KeyInfo& info);
   void listed(const std::vector<KeyInfo>& keys);
   // An operator decides on a key as it was seen. Returns the number of the decision.
-  unsigned sets_out(const KeyInfo& seen);
+  unsigned operator_decides(const KeyInfo& seen);
   // The op is about to be sent to the store, and must only change what was seen. Marks the operation.
   void sends(unsigned decision, Op& op);
-  void told(unsigned decision, Effect effect);
+  void operator_received(unsigned decision, Effect effect);
 
   void answered(const Answer& answer);
   // The last answer that a client got after all faults had ended.
-  void in_the_end(const Answer& answer, OnUnknown on_unknown);
+  void check_final_answer(const Answer& answer, OnUnknown on_unknown);
 
   void violated(const std::string& what);
   const std::vector<std::string>& violations() const { return violations_; }
@@ -215,7 +215,7 @@ class History {
   struct Execution {
     Asked asked;
     Nonce nonce{};
-    std::optional<int> told;
+    std::optional<int> received;
     bool committed = false;
     bool recorded_failure = false;
   };
@@ -229,11 +229,11 @@ class History {
     OutcomeBytes outcome{};
     bool done = false;  // the store did it
     bool lost = false;  // a failover may have undone it
-    std::optional<Effect> told{};
+    std::optional<Effect> received{};
     Fingerprint fingerprint{};           // of the key's request
     std::optional<unsigned> recorded{};  // the generation in which its response was recorded
 
-    bool wants_the_same(const OperatorDecision& other) const {
+    bool asks_the_same(const OperatorDecision& other) const {
       const bool same = id == other.id && nonce == other.nonce && seen == other.seen && verb == other.verb;
       return same && final_state == other.final_state && !outcome && !other.outcome;
     }
@@ -242,7 +242,7 @@ class History {
   bool is_evictable(const Fact& fact) const;
   struct Holding {
     std::size_t bytes = 0;
-    std::size_t pinned = 0;  // of those: cannot be evicted
+    std::size_t pinned = 0;  // bytes that cannot be evicted
     bool has_evictable = false;
   };
   std::map<TenantTag, Holding> holdings() const;
@@ -258,7 +258,7 @@ class History {
   void appended(Key& key, const Op& op);
   void append_failed(Key& key, const Op& op);
   void check_chunks(Key& key, const Op& op);
-  void told_chunks(const Op& op);
+  void chunks_acknowledged(const Op& op);
   void is_durable(const Fact& held);
   void check_chunks_after_failover(const OperationId& id, const Fact& held);
   bool must_be_done(const Key& key, const Op& op) const;
@@ -274,8 +274,8 @@ class History {
   // The claim under which its execution was sent.
   const Nonce& began_under(const Nonce& nonce) const;
   void check_resolved(const Answer& answer, unsigned decision);
-  void never_told_otherwise(const Answer& answer, unsigned generation);
-  void told_loss(const Op& op, const Executor& process);
+  void check_same_answer(const Answer& answer, unsigned generation);
+  void loss_received(const Op& op, const Executor& process);
   Fact after_claim(const Op& op) const;
   Fact after_write(const Key& key, const Op& op) const;
   bool is_as(const Fact& fact, const std::optional<Record>& record) const;
@@ -293,7 +293,7 @@ class History {
   std::set<Nonce> at_backend_;                                        // claims of requests at the backend
   std::map<std::pair<OperationId, const Executor*>, Nonce> sent_by_;  // the last one that each process sent
   // Claims whose owner was answered that they are lost, with the number of losses by then.
-  std::map<Nonce, std::uint64_t> told_lost_;
+  std::map<Nonce, std::uint64_t> lost_received_;
   // Claims that each process was given since it last sent a request.
   std::map<std::pair<OperationId, const Executor*>, std::vector<Nonce>> given_to_;
   // Executions whose process was answered that the store has no record of them, with the number of claims of the key
@@ -304,13 +304,13 @@ class History {
   bool clocks_are_steady_ = false;
   std::map<Nonce, unsigned> recorded_;  // outcomes acknowledged by the store, with their generation
   std::map<std::pair<OperationId, unsigned>, std::string> first_answers_;  // by generation
-  std::map<Nonce, std::size_t> told_chunks_;                               // acknowledged chunks of each claim
+  std::map<Nonce, std::size_t> acknowledged_chunks_;                       // acknowledged chunks of each claim
   std::map<Nonce, std::size_t> durable_;  // bytes of bodies in chunks, by the claim that was sent
   std::set<OperationId> asked_to_stop_;
   std::map<Nonce, Stopped> stopped_;  // by the claim that was sent
   std::vector<OperatorDecision> decisions_;
   std::set<Nonce> made_;  // granted claims
-  std::set<Nonce> told_failed_;
+  std::set<Nonce> failed_received_;
   std::optional<Duration> lag_;
   bool only_acknowledged_counts_ = false;
   std::string left_out_route_;

@@ -21,8 +21,8 @@ unsigned History::executed(const Asked& asked, const Nonce& nonce, std::uint64_t
   return number;
 }
 
-void History::backend_told(unsigned execution, int status) {
-  executions_[execution].told = status;
+void History::response_received(unsigned execution, int status) {
+  executions_[execution].received = status;
 }
 
 void History::committed(const OperationId& id, const Record& record, unsigned execution) {
@@ -60,8 +60,8 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
     violated(fmt::format("key {}: {} was sent by a process that has not recorded in the emptied store what it had sent",
                          name(id), short_hex(nonce)));
   }
-  const auto lost = told_lost_.find(nonce);
-  if (lost != told_lost_.end() && lost->second <= at.losses) {
+  const auto lost = lost_received_.find(nonce);
+  if (lost != lost_received_.end() && lost->second <= at.losses) {
     violated(
         fmt::format("key {}: {} was sent by a process that was answered that it is lost", name(id), short_hex(nonce)));
   }
@@ -80,34 +80,35 @@ const Nonce& History::began_under(const Nonce& nonce) const {
   return handed == handed_to_.end() || executed_nonces_.contains(nonce) ? nonce : handed->second;
 }
 
-void History::told(const Op& op, const Executor& process) {
+void History::gateway_received(const Op& op, const Executor& process) {
   if (op.status == OpStatus::failed) {
     world_.note(fmt::format("gateway: {} by {} {}: {}", name_of(op.verb), short_hex(op.nonce),
                             op.fault == StoreFault::refused ? "refused" : "failed", op.error));
   }
-  if (op.verb == Verb::renew && op.status == OpStatus::lost) told_lost_.try_emplace(op.nonce, told_lost_.size() + 1);
-  told_loss(op, process);
-  told_chunks(op);
+  if (op.verb == Verb::renew && op.status == OpStatus::lost)
+    lost_received_.try_emplace(op.nonce, lost_received_.size() + 1);
+  loss_received(op, process);
+  chunks_acknowledged(op);
   if (op.verb != Verb::claim || leaves_out(op.id)) return;
   if (op.status == OpStatus::failed) {
-    told_failed_.insert(op.nonce);
+    failed_received_.insert(op.nonce);
   }
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) return;
-  told_failed_.erase(op.nonce);
+  failed_received_.erase(op.nonce);
   given_to_[{op.id, &process}].push_back(op.nonce);
   const auto sent = sent_by_.find({op.id, &process});
   if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));
 }
 
 // A process that is answered that the store lost its stream must record it there, or not send it again.
-void History::told_loss(const Op& op, const Executor& process) {
+void History::loss_received(const Op& op, const Executor& process) {
   if (op.status == OpStatus::failed) lost_by_store_.erase({op.id, &process});
   const bool lost = op.verb == Verb::append && op.status == OpStatus::lost;
   if (lost && keys_[op.id].now.state == Fact::State::none) lost_by_store_.try_emplace({op.id, &process});
 }
 
-void History::nothing_is_left_behind() {
-  for (const Nonce& nonce : told_failed_) {
+void History::check_claims_released() {
+  for (const Nonce& nonce : failed_received_) {
     if (!made_.contains(nonce)) continue;
     violated(fmt::format("claim {} was made, its owner was answered that it failed, and it was never released",
                          short_hex(nonce)));
@@ -140,7 +141,7 @@ void History::answered(const Answer& answer) {
   if (!failed_or_refused) {
     const auto recorded = recorded_.find(execution.nonce);
     if (recorded != recorded_.end()) {
-      never_told_otherwise(answer, recorded->second);
+      check_same_answer(answer, recorded->second);
     } else {
       violated(
           fmt::format("operation {}: execution {} was sent before it was recorded", answer.asked.operation, number));
@@ -166,18 +167,18 @@ void History::check_resolved(const Answer& answer, unsigned decision) {
   if (resolved.fingerprint != answer.fingerprint) violated(what + " was sent for another request");
   if (answer.status != 201 || answer.body != resolved_body(decision)) violated(what + " was sent with another body");
   if (!resolved.recorded) return violated(what + " was sent before it was recorded");
-  never_told_otherwise(answer, *resolved.recorded);
+  check_same_answer(answer, *resolved.recorded);
 }
 
 // Until an operator deletes the record or it expires, all clients must get the same answer.
-void History::never_told_otherwise(const Answer& answer, unsigned generation) {
-  const auto [told, first] = first_answers_.try_emplace({answer.id, generation}, answer.body);
-  if (first || told->second == answer.body) return;
-  violated(fmt::format("operation {}: sent as \"{}\" and then as \"{}\"", answer.asked.operation, told->second,
+void History::check_same_answer(const Answer& answer, unsigned generation) {
+  const auto [found, first] = first_answers_.try_emplace({answer.id, generation}, answer.body);
+  if (first || found->second == answer.body) return;
+  violated(fmt::format("operation {}: sent as \"{}\" and then as \"{}\"", answer.asked.operation, found->second,
                        answer.body));
 }
 
-void History::in_the_end(const Answer& answer, OnUnknown on_unknown) {
+void History::check_final_answer(const Answer& answer, OnUnknown on_unknown) {
   const bool outcome = answer.code.empty() && answer.status < 500 && answer.status != 429;
   const bool unknown =
       answer.code == "outcome-unknown" || (answer.code == "cut-off" && answer.idempotency_status == "unknown");

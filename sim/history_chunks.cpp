@@ -110,13 +110,13 @@ void History::check_chunks(Key& key, const Op& op) {
   if (!full) violated(fmt::format("{} missed chunk {} of {}", what, end, short_hex(held.nonce)));
 }
 
-void History::told_chunks(const Op& op) {
+void History::chunks_acknowledged(const Op& op) {
   if (op.status != OpStatus::done || leaves_out(op.id)) return;
   const bool reads = op.verb == Verb::read && !op.chunks.empty();
   if (op.verb != Verb::append && !reads) return;
   const std::size_t there = op.verb == Verb::append ? op.chunk + 1 : op.chunk + op.chunks.size();
   const Nonce& nonce = reads ? op.record->nonce : op.nonce;
-  std::size_t& most = told_chunks_[nonce];
+  std::size_t& most = acknowledged_chunks_[nonce];
   most = std::max(most, there);
   const Fact& safe = keys_[op.id].safe.now;
   if (!only_acknowledged_counts_ || !safe.has_chunks() || safe.nonce != nonce || there <= safe.chunks.size()) return;
@@ -127,11 +127,13 @@ void History::told_chunks(const Op& op) {
 // As for outcomes, nothing is returned that a failover could lose.
 void History::check_chunks_after_failover(const OperationId& id, const Fact& held) {
   if (!only_acknowledged_counts_ || !held.has_chunks()) return;
-  const auto told = told_chunks_.find(held.nonce);
+  const auto acknowledged = acknowledged_chunks_.find(held.nonce);
   // For a claim that expired and arrived again, they may be missing.
-  if (told == told_chunks_.end() || told->second <= std::max(held.chunks.size(), held.earlier.size())) return;
+  if (acknowledged == acknowledged_chunks_.end() ||
+      acknowledged->second <= std::max(held.chunks.size(), held.earlier.size()))
+    return;
   violated(fmt::format("key {}: {} chunks of {} were reported, and {} are left after the failover", name(id),
-                       told->second, short_hex(held.nonce), held.chunks.size()));
+                       acknowledged->second, short_hex(held.nonce), held.chunks.size()));
 }
 
 }  // namespace once::sim

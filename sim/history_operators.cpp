@@ -15,7 +15,7 @@ std::string resolved_body(unsigned decision) {
   return fmt::format("resolved={}", decision);
 }
 
-unsigned History::sets_out(const KeyInfo& seen) {
+unsigned History::operator_decides(const KeyInfo& seen) {
   decisions_.push_back({.id = seen.id, .nonce = seen.nonce, .seen = seen.state});
   return static_cast<unsigned>(decisions_.size() - 1);
 }
@@ -39,7 +39,7 @@ unsigned History::errand_of(const Op& op) {
   return decision;
 }
 
-// What expired by a clock that was set back since may or may not exist.
+// If the clock was set back, a record that had expired may or may not exist.
 bool History::may_be(const Fact& fact, const Nonce& nonce, State state) const {
   if (fact.state == Fact::State::none || fact.nonce != nonce) return false;
   if (state == State::tombstone) return !is_live(fact) && fact.expires_at <= latest_;
@@ -94,7 +94,7 @@ void History::operated(Key& key, const Op& op) {
     return;
   }
   if (decision.done && !decision.lost) violated(who + " did it twice");
-  if (decision.told == Effect::none) violated(who + " was answered that nothing was changed, and then it was");
+  if (decision.received == Effect::none) violated(who + " was answered that nothing was changed, and then it was");
   if (!may_be(held, decision.nonce, decision.seen)) {
     violated(fmt::format("{} changed what is {}, and had seen {} by {}", who, to_text(held), text_of(decision.seen),
                          short_hex(decision.nonce)));
@@ -114,24 +114,24 @@ void History::operated(Key& key, const Op& op) {
   changed(key);
 }
 
-void History::told(unsigned decision, Effect effect) {
-  OperatorDecision& told = decisions_[decision];
-  told.told = effect;
-  if (told.lost) return;
-  if (effect == Effect::none && told.done) {
+void History::operator_received(unsigned decision, Effect effect) {
+  OperatorDecision& made = decisions_[decision];
+  made.received = effect;
+  if (made.lost) return;
+  if (effect == Effect::none && made.done) {
     violated(
-        fmt::format("key {}: operator {} was answered that nothing was changed, and it was", name(told.id), decision));
+        fmt::format("key {}: operator {} was answered that nothing was changed, and it was", name(made.id), decision));
   }
-  if (effect != Effect::done || told.done) return;
+  if (effect != Effect::done || made.done) return;
   // An operator gets success also if another one did the same.
-  const Fact& now = keys_[told.id].now;
-  const bool gone = now.state == Fact::State::none || now.nonce != told.nonce || now.forget_at() <= latest_;
+  const Fact& now = keys_[made.id].now;
+  const bool gone = now.state == Fact::State::none || now.nonce != made.nonce || now.forget_at() <= latest_;
   const bool by_another = std::ranges::any_of(
-      decisions_, [&](const OperatorDecision& each) { return each.done && each.wants_the_same(told); });
-  const bool by_its_owner = told.verb == Verb::resolve && now.nonce == told.nonce &&
-                            now.state == state_of(told.final_state) && !told.outcome && !now.outcome;
-  if (by_another || by_its_owner || (gone && told.verb == Verb::forget)) return;
-  violated(fmt::format("key {}: operator {} was answered that it was done, and it is {}", name(told.id), decision,
+      decisions_, [&](const OperatorDecision& each) { return each.done && each.asks_the_same(made); });
+  const bool by_its_owner = made.verb == Verb::resolve && now.nonce == made.nonce &&
+                            now.state == state_of(made.final_state) && !made.outcome && !now.outcome;
+  if (by_another || by_its_owner || (gone && made.verb == Verb::forget)) return;
+  violated(fmt::format("key {}: operator {} was answered that it was done, and it is {}", name(made.id), decision,
                        to_text(now)));
 }
 

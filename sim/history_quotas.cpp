@@ -12,10 +12,10 @@ namespace {
 // The approximate size of a record without its response.
 constexpr std::size_t bytes_of_record = 250;
 // Labels and other overhead that the model does not know.
-constexpr std::size_t not_known = 1500;
-// Holders that have less are not told apart.
-constexpr std::size_t next_to_nothing = 4096;
-// What expires this soon may be gone by another clock.
+constexpr std::size_t unknown_overhead = 1500;
+// Holders with less than this count as equally light.
+constexpr std::size_t smallest_compared = 4096;
+// Records that expire this soon may have expired by another clock.
 constexpr Duration soon = std::chrono::seconds(10);
 
 }  // namespace
@@ -52,9 +52,9 @@ std::map<TenantTag, History::Holding> History::holdings() const {
   return all;
 }
 
-// What takes so many bytes by the model takes at most this in the store: half of it is left to overhead.
+// The most that `bytes` of the model may take in the store, with its overhead.
 std::size_t History::at_most(std::size_t bytes) {
-  return 2 * bytes + not_known;
+  return 2 * bytes + unknown_overhead;
 }
 
 void History::check_share(const TenantTag& holder) {
@@ -66,11 +66,11 @@ void History::check_share(const TenantTag& holder) {
   }
 }
 
-void History::evicted(const Evicted& what, const std::function<void(const Evicted&)>& told) {
+void History::evicted(const Evicted& what, const std::function<void(const Evicted&)>& notify) {
   TenantTag caller{};
   if (what.tenant.size() == caller.size()) std::ranges::copy(what.tenant, caller.begin());
   const std::size_t before = counted_ ? counted_(caller) : 0;
-  told(what);
+  notify(what);
   if (leaves_out(what.id)) return;
   Key& key = keys_[what.id];
   world_.note(fmt::format("store: evicts {}", name(what.id)));
@@ -80,7 +80,7 @@ void History::evicted(const Evicted& what, const std::function<void(const Evicte
   if (!has_expired(key.now)) check_share(what.holder);
   const bool lives = what.expires_at - what.now > soon;
   if (counted_ && lives && before >= what.bytes && counted_(caller) > before - what.bytes) {
-    violated(fmt::format("key {}: {} bytes were evicted and are counted all the same", name(what.id), what.bytes));
+    violated(fmt::format("key {}: {} bytes were evicted and are still counted", name(what.id), what.bytes));
   }
   if (part) {
     key.now.drop_chunks();
@@ -91,19 +91,20 @@ void History::evicted(const Evicted& what, const std::function<void(const Evicte
   changed(key);
 }
 
-// Something of its own could be evicted, or of a holder that has more.
+// A claim may be refused only if nothing could be evicted: neither of its holder nor of a heavier one.
 void History::check_refused(const Op& op) {
   if (evicts_at_ == 0 || op.verb != Verb::claim) return;
   auto held = holdings();
   const Holding mine = held[op.holder];
   if (at_most(mine.pinned) > evicts_at_ / 4 * 3) return;
-  const bool is_light = at_most(mine.bytes) <= next_to_nothing;
+  const bool is_light = at_most(mine.bytes) <= smallest_compared;
   for (const auto& [other, holding] : held) {
     const bool may_lose = other == op.holder || is_light || holding.bytes > at_most(mine.bytes);
     if (!holding.has_evictable || !may_lose) continue;
-    return violated(fmt::format(
-        "key {} of a holder of {} bytes was refused for want of room, and one of {} bytes had something to evict",
-        name(op.id), mine.bytes, holding.bytes));
+    return violated(
+        fmt::format("key {} of a holder of {} bytes was refused for lack of space, although a holder of {} bytes had a "
+                    "record to evict",
+                    name(op.id), mine.bytes, holding.bytes));
   }
 }
 

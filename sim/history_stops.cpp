@@ -38,13 +38,13 @@ void History::ends_as(Key& key, End end) {
   if (before != end) key.ends.emplace_back(world_.now(), end);
 }
 
-void History::told_stop(const OperationId& id, Time asked_at, bool stopped) {
-  const End told = stopped ? End::stopped : End::ended;
+void History::stop_answered(const OperationId& id, Time asked_at, bool stopped) {
+  const End answered = stopped ? End::stopped : End::ended;
   const auto& ends = keys_[id].ends;
   bool was = false;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const bool over_by_then = i + 1 < ends.size() && ends[i + 1].first < asked_at;
-    was = was || (ends[i].second == told && !over_by_then);
+    was = was || (ends[i].second == answered && !over_by_then);
   }
   // A store without room for the stop's record cannot tell later that it was a stop.
   const Fact& held = keys_[id].now;

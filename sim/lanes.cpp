@@ -54,7 +54,7 @@ void SimLanes::arrive() {
   tried_ = queue_.execute(store());
   if (network_ != nullptr) redirected_ = network_->take_redirected();
   if (redirected_.empty()) {
-    world_.after(way_back(), [this] { tell(); });
+    world_.after(way_back(), [this] { answer(); });
   } else {
     world_.after(world_.draw.between(1ms, 400ms), [this] { arrive_at_last(); });
   }
@@ -74,13 +74,13 @@ void SimLanes::arrive_at_last() {
     if (again && op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
   }
   redirected_.clear();
-  world_.after(world_.draw.between(0ms, 40ms), [this] { tell(); });
+  world_.after(world_.draw.between(0ms, 40ms), [this] { answer(); });
 }
 
-void SimLanes::tell() {
+void SimLanes::answer() {
   if (cut_off_) return;
   for (Pending* pending : queue_.pending()) {
-    history_.told(pending->op, process_ != nullptr ? *process_ : pending->home);
+    history_.gateway_received(pending->op, process_ != nullptr ? *process_ : pending->home);
     complete(*pending);
   }
   under_way_ = false;

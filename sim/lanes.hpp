@@ -34,7 +34,7 @@ class SimLanes final : public Lanes {
   void depart();
   void arrive();
   void arrive_at_last();
-  void tell();
+  void answer();
   Duration way_back();
   void watch(const Op& op);
 

@@ -31,7 +31,7 @@ void LoopDriver::turn() {
   next_.reset();
   if (world_.now() < paused_until_) return ask_for_turn(0ms);
   in_turn_ = true;
-  stopped_ = !loop_.run_ready();
+  stopped_ = loop_.run_ready() == http::Loop::After::stopped;
   in_turn_ = false;
   if (after_turn) after_turn();
   const int wait = loop_.wait_milliseconds();

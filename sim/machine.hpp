@@ -23,7 +23,7 @@ class JournalMachine final : public Store {
   JournalMachine(World& world, History& history, SkewedClock& clock, const JournalSettings& settings);
   ~JournalMachine() override;
 
-  // Starts a process that opens the journal. False: it was refused, which is a violation.
+  // Starts a process that opens the journal. Reports a violation and fails if that is refused.
   bool open();
   enum class End : std::uint8_t { killed, power_lost };
   void close(End end);

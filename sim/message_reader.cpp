@@ -99,7 +99,7 @@ void MessageReader::take_line() {
     case State::start: return start_line();
     case State::fields:
       if (line_.empty()) return head_is_here();
-      if (!add_field()) wrong("a field that is none: " + line_);
+      if (!add_field()) wrong("a malformed field: " + line_);
       return;
     case State::chunk_size: return chunk_size();
     case State::chunk_end:
@@ -108,7 +108,7 @@ void MessageReader::take_line() {
       return;
     case State::trailers:
       if (line_.empty()) return complete();
-      if (!add_field()) wrong("a trailer that is none: " + line_);
+      if (!add_field()) wrong("a malformed trailer: " + line_);
       return;
     case State::length:
     case State::chunk:
@@ -131,11 +131,11 @@ void MessageReader::start_line() {
 void MessageReader::request_line() {
   const std::size_t first = line_.find(' ');
   const std::size_t last = line_.rfind(' ');
-  if (first == std::string::npos || last <= first + 1) return wrong("a request line that is none: " + line_);
+  if (first == std::string::npos || last <= first + 1) return wrong("a malformed request line: " + line_);
   message_.method = line_.substr(0, first);
   message_.target = line_.substr(first + 1, last - first - 1);
   if (!is_token(message_.method) || message_.target.find(' ') != std::string::npos || !line_.ends_with(" HTTP/1.1")) {
-    wrong("a request line that is none: " + line_);
+    wrong("a malformed request line: " + line_);
   }
 }
 
@@ -143,7 +143,7 @@ void MessageReader::status_line() {
   if (expected_.empty()) return wrong("a response without a request: " + line_);
   const bool fits = line_.size() >= 13 && line_.starts_with("HTTP/1.1 ") && line_[12] == ' ';
   if (!fits || !is_number(line_.substr(9, 3)) || line_[9] < '1' || line_[9] > '5') {
-    return wrong("a status line that is none: " + line_);
+    return wrong("a malformed status line: " + line_);
   }
   message_.status = (line_[9] - '0') * 100 + (line_[10] - '0') * 10 + (line_[11] - '0');
 }
@@ -193,7 +193,7 @@ void MessageReader::frame_body() {
   }
   if (lengths.size() > 1 || codings.size() > 1) return wrong("a message that is framed twice");
   if (!lengths.empty() && !codings.empty()) return wrong("a message with a length and a transfer coding");
-  if (!lengths.empty() && !is_number(lengths[0])) return wrong("a length that is none: " + lengths[0]);
+  if (!lengths.empty() && !is_number(lengths[0])) return wrong("a malformed length: " + lengths[0]);
   if (!codings.empty() && !alike(codings[0], "chunked")) return wrong("a transfer coding: " + codings[0]);
   const bool response = of_ == Of::responses;
   const bool bodiless = response && (message_.status < 200 || message_.status == 204 || message_.status == 304);
@@ -215,7 +215,7 @@ void MessageReader::frame_body() {
 void MessageReader::chunk_size() {
   const bool hex = !line_.empty() && line_.size() <= 8 &&
                    std::ranges::all_of(line_, [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; });
-  if (!hex) return wrong("a chunk size that is none: " + line_);
+  if (!hex) return wrong("a malformed chunk size: " + line_);
   left_ = std::stoul(line_, nullptr, 16);
   state_ = left_ == 0 ? State::trailers : State::chunk;
 }

@@ -19,7 +19,7 @@ class WatchedStore final : public Store {
   WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
 
   void execute(std::span<Op* const> batch) override {
-    // One by one: what an op evicts was still there for those before it.
+    // One op at a time: an op must not see evictions of later ones.
     for (Op* op : batch) {
       inner_.execute({&op, 1});
       history_.store_acted(*op);
@@ -28,8 +28,9 @@ class WatchedStore final : public Store {
   bool answer_at_once(Op& op) override { return inner_.answer_at_once(op); }
   bool failed_for_good() const override { return inner_.failed_for_good(); }
   Traits traits() const override { return inner_.traits(); }
-  void notify_of_evictions(std::function<void(const Evicted&)> told) override {
-    inner_.notify_of_evictions([this, told = std::move(told)](const Evicted& what) { history_.evicted(what, told); });
+  void notify_of_evictions(std::function<void(const Evicted&)> notify) override {
+    inner_.notify_of_evictions(
+        [this, notify = std::move(notify)](const Evicted& what) { history_.evicted(what, notify); });
   }
   Search* search() override { return inner_.search(); }
 
@@ -49,8 +50,8 @@ class NetworkStore final : public Store {
     return traits;
   }
 
-  void notify_of_evictions(std::function<void(const Evicted&)> told) override {
-    inner_.notify_of_evictions(std::move(told));
+  void notify_of_evictions(std::function<void(const Evicted&)> notify) override {
+    inner_.notify_of_evictions(std::move(notify));
   }
   // Null if the store cannot be reached.
   Search* search() override;

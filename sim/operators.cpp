@@ -63,7 +63,7 @@ std::vector<KeyInfo> Operators::list() {
 }
 
 void Operators::act(const KeyInfo& seen, const OperatorAction& action) {
-  visits_.push_back({.decision = ports_.history.sets_out(seen), .action = action.action});
+  visits_.push_back({.decision = ports_.history.operator_decides(seen), .action = action.action});
   Visit& visit = visits_.back();
   visit.request = request_of(seen, action, visit.decision);
   visit.key.id = seen.id;
@@ -79,9 +79,9 @@ Task<void> Operators::run(Visit& visit) {
   const auto asked = read_action(visit.action, visit.request);
   ONCE_ASSERT(asked.has_value());
   Search* const search = ports_.store.search();
-  if (search == nullptr) co_return note(visit, "the store is not in reach");
+  if (search == nullptr) co_return note(visit, "the store is out of reach");
   const auto page = search->get(visit.key.id);
-  if (ports_.store.search() == nullptr) co_return note(visit, "the store is no more in reach");
+  if (ports_.store.search() == nullptr) co_return note(visit, "the store is out of reach by now");
   if (!page) co_return note(visit, page.error().detail);
   if (page->keys.empty()) co_return note(visit, "there is no such key");
   visit.key = page->keys.front();
@@ -98,7 +98,7 @@ Task<void> Operators::run(Visit& visit) {
   const Effect effect = co_await carry_out(op, visit.key, ports_.lanes, ports_.waiters, ports_.home);
   if (cut_off_) co_return;
   note(visit, name_of(effect));
-  ports_.history.told(visit.decision, effect);
+  ports_.history.operator_received(visit.decision, effect);
 }
 
 }  // namespace once::sim

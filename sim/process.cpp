@@ -75,11 +75,11 @@ class Process::Call {
                                .fingerprint = identity.fingerprint(body_),
                                .request_id = "request"};
     co_await exchange_.run(request, reply_);
-    if (process_.alive_) tell(request);
+    if (process_.alive_) report(request);
   }
 
  private:
-  void tell(const KeyedRequest& request) {
+  void report(const KeyedRequest& request) {
     Answer answer{.asked = asked_,
                   .status = reply_.status,
                   .idempotency_status = header(reply_.head, "Idempotency-Status"),

@@ -130,7 +130,8 @@ bool SimGateway::die() {
     if (!each.driver->stopped()) running.push_back(&each);
   }
   for (unsigned turns = 0; turns < most_turns_of_the_dead && !running.empty(); ++turns) {
-    std::erase_if(running, [](const RunningLoop* each) { return !each->loop->run_ready(); });
+    std::erase_if(running,
+                  [](const RunningLoop* each) { return each->loop->run_ready() == http::Loop::After::stopped; });
     int wait = longest_wait;
     for (const RunningLoop* each : running) {
       const int own = each->loop->wait_milliseconds();

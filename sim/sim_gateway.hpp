@@ -55,13 +55,13 @@ class SimGateway final : private http::FaultListener {
                      std::function<void(const std::string&)> wrong);
 
   void pause(Duration length);
-  // Serves new requests with these settings. False: not now, some worker has not adopted the previous ones.
+  // Serves new requests with these settings. Fails while some worker has not adopted the previous ones.
   bool reload(const ServingSettings& settings);
   void drain(const Drain& how);
   // Whether every worker has ended.
   bool stopped() const;
   // Kills the process: its connections end, and its coroutines run to their end without the rest of the simulation. Its
-  // store must answer at once by then. False: they do not end.
+  // store must answer at once by then. Returns whether they have ended.
   bool die();
 
   // Call after its end: gauges that are not zero, and open descriptors.

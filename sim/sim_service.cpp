@@ -43,10 +43,10 @@ Task<http::ServiceResponse> SimService::handle(const http::ServiceRequest& reque
   co_return answer_to(request, 200);
 }
 
-bool SimService::take_memory(std::size_t bytes) {
-  if (memory_ + bytes > most_memory) return false;
+Reserved SimService::take_memory(std::size_t bytes) {
+  if (memory_ + bytes > most_memory) return Reserved::no;
   memory_ += bytes;
-  return true;
+  return Reserved::yes;
 }
 
 }  // namespace once::sim

@@ -42,7 +42,7 @@ class SimService final : private http::ServiceHandler, private Work {
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   void connected() override { ++connections_; }
   void disconnected() override { --connections_; }
-  bool take_memory(std::size_t bytes) override;
+  Reserved take_memory(std::size_t bytes) override;
   void give_back_memory(std::size_t bytes) override { memory_ -= bytes; }
   Draw& draw() { return parts_.net.network().world().draw; }
 

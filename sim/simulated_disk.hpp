@@ -3,11 +3,11 @@
 // reproducible.
 //
 // The rules are the worst case of a file system:
-// - What was written is seen by every reader at once, and survives the end of a process.
-// - A loss of power keeps what was synced. Of each later write it keeps any of the 512-byte sectors, of each later
+// - Written data is visible to every reader at once, and survives the end of a process.
+// - A power loss keeps synced data. Of each later write it keeps any of the 512-byte sectors, of each later
 //   create, rename and remove either nothing or all of it. A sector is never half written.
-// - After a sync that failed, some of what was written is on disk and the rest is forgotten, though readers still see
-//   it: a sync that succeeds afterwards says nothing about it.
+// - After a sync that failed, part of the written data is on disk and the rest is lost, though readers still see
+//   it: a later sync that succeeds proves nothing about it.
 #pragma once
 
 #include <algorithm>
@@ -220,7 +220,7 @@ class Platter {
     }
   }
 
-  // The fate of a call: success, failure, or partial. Nothing at all if the machine has stopped.
+  // The fate of a call: success, failure, partial, or no effect because the machine has stopped.
   struct Fate {
     std::optional<DiskError> error{};
     bool partly = false;
@@ -269,7 +269,7 @@ class Platter::OpenFile final : public File {
       if (fate.partly) write_partly(offset, bytes);
       return std::unexpected(*fate.error);
     }
-    const std::string_view fits = what_fits(offset, bytes);
+    const std::string_view fits = part_that_fits(offset, bytes);
     inode_->write(offset, fits);
     if (fits.size() == bytes.size()) return {};
     return std::unexpected(DiskError{.fault = DiskFault::no_space, .detail = "no space for " + path_of(name_)});
@@ -318,7 +318,7 @@ class Platter::OpenFile final : public File {
     });
   }
 
-  std::string_view what_fits(std::uint64_t offset, std::string_view bytes) const {
+  std::string_view part_that_fits(std::uint64_t offset, std::string_view bytes) const {
     if (!platter_.space_) return bytes;
     const std::uint64_t used = platter_.bytes();
     const std::uint64_t most = inode_->cache.size() + (*platter_.space_ - std::min(*platter_.space_, used));

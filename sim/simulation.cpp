@@ -50,7 +50,7 @@ class Simulation {
   };
 
   bool owners_can_renew() const;
-  // Losses are allowed there.
+  // A Redis without persistence may lose its data.
   unsigned data_losses() const { return setup_.store == StoreKind::redis ? setup_.bytes.streams.losses : 0; }
   void make_store();
   Store& make_server();
@@ -105,7 +105,7 @@ bool Simulation::owners_can_renew() const {
   const bool network_holds = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
                              setup_.store_acts_late == 0 && setup_.store_outages == 0 && setup_.store_refuses == 0;
   const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0 && data_losses() == 0;
-  // Its own transaction, or a slow replica, may prevent that.
+  // The backend's own transaction, or a slow replica, may prevent that.
   const bool always = setup_.store != StoreKind::sql_transaction && setup_.store != StoreKind::redis_wait;
   const bool in_time = setup_.bytes.store_answers_late == 0 && setup_.gateway_pauses == 0;
   return network_holds && server_holds && always && in_time;
@@ -198,7 +198,7 @@ void Simulation::end(Gateway& gateway, JournalMachine::End how, Duration until_r
   if (!gateway.process) return;
   world_.note(how == JournalMachine::End::killed ? "gateway: killed" : "gateway: the power is gone");
   ++crashes_;
-  history_.forgets_what_it_counted();
+  history_.stop_counting();
   gateway.process->die();
   dead_.push_back(std::move(gateway.process));
   if (journal_) journal_->close(how);
@@ -223,7 +223,7 @@ void Simulation::schedule_faults() {
   for (unsigned i = 0; i < setup_.gateway_pauses; ++i) {
     world_.after(sometime(), [this] {
       if (GatewayProcess* process = any_alive()) {
-        world_.note("gateway: stands still");
+        world_.note("gateway: paused");
         process->pause(world_.draw.between(100ms, 15s));
       }
     });
@@ -387,7 +387,7 @@ void Simulation::answered(Client& client, const Answer& answer) {
 }
 
 void Simulation::heal() {
-  world_.note("everything is well from here on");
+  world_.note("all faults have ended");
   healed_ = true;
   if (wires_) {
     wires_->weather() = {.delay = 5ms};
@@ -400,7 +400,7 @@ void Simulation::heal() {
   if (redis_) redis_->heal();
   store_clock_.set_right();
   if (journal_) {
-    // With space on the disk, and without the remaining faults.
+    // The disk has space from now on, and no faults.
     journal_->give_room();
     end(gateways_[0], JournalMachine::End::killed, 10ms);
   }
@@ -469,10 +469,10 @@ Report Simulation::run() {
   world_.run_until(world_.now() + most_last_asks * Duration(1s) + quiet);
   for (const auto& client : clients_) {
     if (!client->has_answer) history_.violated(fmt::format("operation {} is not answered", client->asked.operation));
-    if (backend_ && client->last.code == "cut-off") backend_->streams().in_the_end(client->asked);
-    history_.in_the_end(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
+    if (backend_ && client->last.code == "cut-off") backend_->streams().check_final(client->asked);
+    history_.check_final_answer(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
   }
-  history_.nothing_is_left_behind();
+  history_.check_claims_released();
   wind_down();
   return {.violations = history_.violations(),
           .trace = world_.trace.lines(),

@@ -30,10 +30,10 @@ class SqlServer final : public Store, private RowsSearch {
   // A backend's own transaction. It ends with commit() or roll_back(), or the server ends it.
   enum class Transaction : std::uint64_t {};
   Transaction begin();
-  // once_finish(): records the outcome in the transaction and locks the row until it ends. False: the claim is not
+  // once_finish(): records the outcome in the transaction and locks the row until it ends. Fails if the claim is not
   // current, or the transaction is gone; then nothing of it may be committed.
   bool finish(Transaction transaction, const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
-  // False: nothing was committed.
+  // Fails if the server has ended the transaction.
   bool commit(Transaction transaction, unsigned execution);
   void roll_back(Transaction transaction) { open_.erase(transaction); }
   // once_fail(), committed separately: a retry may execute.

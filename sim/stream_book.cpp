@@ -100,8 +100,8 @@ void StreamBook::sent(const Message& response, std::size_t fresh, const Resume& 
                                        body.substr(begin, std::min<std::size_t>(part.size(), 60))));
   }
   if (part.empty()) return;
-  std::size_t& told = stream->told[number_in(response, attempt_field).value_or(0)];
-  told = std::max(told, begin + part.size());
+  std::size_t& sent_bytes = stream->sent_bytes[number_in(response, attempt_field).value_or(0)];
+  sent_bytes = std::max(sent_bytes, begin + part.size());
   if (is_recorded_stream(response) && !may_be_unrecorded(*stream)) {
     check_durable(*stream, static_cast<unsigned>(*number_in(response, execution_field)), begin + part.size());
   }
@@ -109,17 +109,18 @@ void StreamBook::sent(const Message& response, std::size_t fresh, const Resume& 
 
 // The offset must follow what the client has, or be the beginning.
 void StreamBook::check_offset(const Stream& stream, const Message& response, const Resume& asked_for) {
-  const auto told = number_in(response, offset_field);
+  const auto offset = number_in(response, offset_field);
   const std::string status = response.field("Idempotency-Status");
-  if (told) {
+  if (offset) {
     ++resumed_;
     const std::size_t size = stream.script.body.size();
     const bool fits_offset =
-        asked_for.offset && (*told == *asked_for.offset || *told == std::min(*asked_for.offset, size));
+        asked_for.offset && (*offset == *asked_for.offset || *offset == std::min(*asked_for.offset, size));
     const auto& events = stream.script.events;
     const bool fits_event = !asked_for.offset && asked_for.event && *asked_for.event >= 1 &&
-                            *asked_for.event <= events.size() && *told == events[*asked_for.event - 1];
-    if (!fits_offset && !fits_event) wrong(response, fmt::format("was resumed at {}, which it did not ask for", *told));
+                            *asked_for.event <= events.size() && *offset == events[*asked_for.event - 1];
+    if (!fits_offset && !fits_event)
+      wrong(response, fmt::format("was resumed at {}, which it did not ask for", *offset));
     return;
   }
   const auto attempt = number_in(response, attempt_field);
@@ -165,7 +166,7 @@ void StreamBook::check_stopped(const Stream& stream, const Message& response) {
     wrong(response, fmt::format("ends after {} bytes, and was stopped after {}", upto(response), *stopped->bytes));
   }
   if (stopped->handed || may_be_unrecorded(stream)) return;
-  for (const auto& [attempt, bytes] : stream.told) {
+  for (const auto& [attempt, bytes] : stream.sent_bytes) {
     if (bytes <= *stopped->bytes) continue;
     wrong(response, fmt::format("was stopped after {} bytes, and {} had been sent", *stopped->bytes, bytes));
   }
@@ -225,7 +226,7 @@ Resume StreamBook::draw_resume(const Asked& asked, Draw& draw) const {
   return resume;
 }
 
-void StreamBook::in_the_end(const Asked& asked) {
+void StreamBook::check_final(const Asked& asked) {
   const auto has = has_.find({asked.operation, asked.caller});
   if (has == has_.end()) return;
   const auto found = streams_.find(has->second.execution);
@@ -233,10 +234,10 @@ void StreamBook::in_the_end(const Asked& asked) {
   ++cut_off_;
   // A failover may have lost chunks that a client has received.
   if (setup_.store == StoreKind::redis) return;
-  const auto told = found->second.told.find(has->second.attempt.value_or(0));
-  if (told == found->second.told.end() || has->second.bytes >= told->second) return;
+  const auto last = found->second.sent_bytes.find(has->second.attempt.value_or(0));
+  if (last == found->second.sent_bytes.end() || has->second.bytes >= last->second) return;
   history_.violated(fmt::format("execution {} of operation {}: {} bytes of its stream were sent, {} are left",
-                                has->second.execution, asked.operation, told->second, has->second.bytes));
+                                has->second.execution, asked.operation, last->second, has->second.bytes));
 }
 
 }  // namespace once::sim

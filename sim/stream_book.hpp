@@ -1,5 +1,5 @@
-// What backends stream under a key and what readers get of it. The book knows the whole body of each execution, so it
-// can check every byte that a gateway writes, whatever the attempt, gateway, offset and time.
+// The streams of backends by key, and the bytes that readers got. The book knows the whole body of each execution, so
+// it can check every byte that a gateway writes, whatever the attempt, gateway, offset and time.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ class StreamBook {
   std::optional<Asked> asked_of(const Message& response) const;
 
   // When all faults have ended: a stream with an unknown outcome must show everything that any reader was sent.
-  void in_the_end(const Asked& asked);
+  void check_final(const Asked& asked);
 
   std::uint64_t parts() const { return parts_; }
   std::uint64_t resumed() const { return resumed_; }
@@ -80,7 +80,7 @@ class StreamBook {
     Script script;
     // Bytes of the body that were sent to any client, by attempt: a claim that replaces another for the same execution
     // begins without chunks.
-    std::map<std::uint64_t, std::size_t> told{};
+    std::map<std::uint64_t, std::size_t> sent_bytes{};
   };
   struct Has {
     unsigned execution = 0;

@@ -73,7 +73,7 @@ Task<void> Streams::run_owner(Work& work) {
     const Duration pause = draw.one_in(6) ? draw.below(work.slow) : draw.below(Duration(300ms));
     co_await sleep_for(ports_.home, pause);
     const Op renew{.verb = Verb::renew};
-    // An owner that does not renew is overtaken without noticing.
+    // An owner that does not renew may lose its claim without noticing.
     if (draw.one_in(2)) co_await ask(work, renew);
     const OpStatus status = co_await append(work, chunk);
     if (status == OpStatus::lost) co_return;
@@ -96,7 +96,7 @@ Task<OpStatus> Streams::append(Work& work, std::uint32_t chunk) {
 }
 
 Task<void> Streams::end(Work& work, unsigned execution, std::uint32_t chunks) {
-  ports_.history.backend_told(execution, 200);
+  ports_.history.response_received(execution, 200);
   const State state = ports_.world.draw.one_of({State::succeeded, State::failed, State::unknown, State::unknown});
   // A long response stays in chunks, a short one is joined.
   const bool kept = state == State::succeeded && ports_.world.draw.one_in(2);

@@ -78,7 +78,7 @@ void Network::arrive(End& to, const std::string& bytes) {
   to.coming -= bytes.size();
   if (to.broken || to.ended) return;
   const auto from = to.other.lock();
-  // The end is closed, so no one reads it.
+  // The end is closed, so its bytes are not read.
   if (to.closed) {
     if (from && !from->closed) deliver_later(from, [this](End& end) { arrive_reset(end); });
     return;
@@ -234,7 +234,7 @@ void Peer::pull() {
   if (end_->closed) return;
   const std::shared_ptr<End> end = end_;
   if (end->broken) {
-    if (on_reset && !std::exchange(told_end_, true)) on_reset();
+    if (on_reset && !std::exchange(end_reported_, true)) on_reset();
     return;
   }
   if (reading_ && !end->inbox.empty()) {
@@ -243,7 +243,7 @@ void Peer::pull() {
     if (on_bytes) on_bytes(bytes);
     if (end->peer == nullptr || end->closed) return;
   }
-  if (reading_ && end->ended && end->inbox.empty() && !std::exchange(told_end_, true) && on_end) on_end();
+  if (reading_ && end->ended && end->inbox.empty() && !std::exchange(end_reported_, true) && on_end) on_end();
 }
 
 }  // namespace once::sim

@@ -94,7 +94,7 @@ class Peer {
   std::string outbox_;
   bool reading_ = true;
   bool ends_ = false;
-  bool told_end_ = false;
+  bool end_reported_ = false;
 };
 
 class Network {

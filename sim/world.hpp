@@ -42,7 +42,7 @@ class World {
   void note(const std::string& line) { trace.add(now_, line); }
 
   void after(Duration delay, std::function<void()> event);
-  // Runs until nothing is left, or until that time.
+  // Runs until no event is left, or until that time.
   void run_until(Time end);
 
  private:
@@ -65,7 +65,7 @@ class ProcessExecutor final : public Executor {
   void pause(Duration length) { paused_until_ = std::max(paused_until_, world_.now() + length); }
   bool paused() const { return world_.now() < paused_until_; }
 
-  // Runs everything that is ready and every timer, whenever due, until nothing is left.
+  // Runs everything that is ready and every timer, whenever due, until no event is left.
   void run_out();
 
  private:

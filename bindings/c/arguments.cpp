@@ -7,8 +7,8 @@ namespace once::abi {
 
 namespace {
 
-// A program that was built with an older header has a shorter struct: what it does not have is zero. A longer one has
-// members that this version does not know, which is fine as long as they are not used.
+// A program built against an older header passes a shorter struct: the missing members are zero. A longer struct is
+// accepted if the members that this version does not know are zero.
 template <class T>
 std::expected<T, Mistake> sized(const T* given, std::size_t least) {
   if (given == nullptr) return std::unexpected("an argument is NULL");
@@ -87,7 +87,7 @@ std::expected<gate::Response, Mistake> response_of(const once_response* response
     return std::unexpected("a flag of the response is not known");
   }
   const bool not_kept = (given->flags & ONCE_RESPONSE_BODY_NOT_KEPT) != 0;
-  if (not_kept && given->body.size != 0) return std::unexpected("a body that is not kept is not given either");
+  if (not_kept && given->body.size != 0) return std::unexpected("a response whose body is not kept must have no body");
   return gate::Response{.status = given->status,
                         .reason = text_of(given->reason),
                         .fields = *std::move(fields),

@@ -1,4 +1,4 @@
-// What the program gives, copied and checked.
+// The arguments of the C interface, checked and copied.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace once::abi {
 
-// What is wrong with an argument, for once_last_error().
+// Why an argument is invalid, for once_last_error().
 using Mistake = std::string_view;
 
 std::string text_of(once_bytes bytes);

@@ -18,12 +18,12 @@ namespace once::abi {
 
 namespace {
 
-// Trivial types only: threads of ours may still run when the process destroys its globals.
+// Trivial types only: threads of the library may still run when the process destroys its globals.
 constexpr std::size_t text_size = 4096;
 thread_local std::array<char, text_size> last_error{};
 thread_local unsigned inside_calls = 0;
-std::atomic<bool> found = false;   // somebody keeps the text, or has kept it
-std::atomic<bool> broken = false;  // and it is there
+std::atomic<bool> found = false;   // a thread writes broken_text, or has written it
+std::atomic<bool> broken = false;  // broken_text is complete
 std::array<char, 512> broken_text{};
 
 struct Queues {
@@ -51,8 +51,8 @@ void wake_queues() {
   }
 }
 
-// A thread of the program gets an exception, which ends at the border. A thread of ours stays where it is: whatever it
-// was about to do is not done, and nothing of it is undone.
+// On a thread of the program, the exception is caught at the C interface. A thread of the library stops here for
+// good: no later step is executed, and no destructor undoes earlier ones.
 void on_broken(const char* line) {
   if (!found.exchange(true)) {
     keep_text(broken_text, line);

@@ -1,4 +1,5 @@
-// The border of the library: no exception leaves it, and a broken invariant ends what it is asked, not the process.
+// The edge of the C interface: no exception leaves the library, and a broken invariant makes calls fail instead of
+// ending the process.
 #pragma once
 
 #include <memory>
@@ -13,15 +14,15 @@ namespace once::abi {
 
 class EventQueue;
 
-// An invariant was broken, on whichever thread.
+// Whether an invariant was broken on any thread.
 bool is_broken();
-// From the first open on. The queue is woken when something breaks.
+// Called by every open. The queue's waiting threads are woken when an invariant breaks.
 void handle_broken_invariants(const std::shared_ptr<EventQueue>& queue);
 
 // Keeps the text for once_last_error() of this thread.
 once_status fail(once_status status, std::string_view text) noexcept;
 
-// A call of the program is inside of the library, on this thread.
+// While it exists, this thread executes a call of the program.
 class Inside {
  public:
   Inside();
@@ -33,7 +34,7 @@ class Inside {
 once_status fail_thrown(const std::string& what) noexcept;
 once_status fail_broken() noexcept;
 
-// Every function of the interface is the body of one of these.
+// Every function of the interface runs its body through this.
 template <class F>
 once_status entered(F body) noexcept {
   if (is_broken()) return fail_broken();

@@ -56,7 +56,7 @@ std::uint32_t level_in(std::string_view line) {
   return ONCE_INFO;
 }
 
-// A claim that nobody has taken is nobody's.
+// The program has not received this claim, so destroy it.
 void drop(std::unique_ptr<OwnedEvent> event) {
   if (event->claim != nullptr) once_claim_free(event->claim);
 }
@@ -79,7 +79,7 @@ OwnedEvent::OwnedEvent(once_event_kind the_kind, std::uint64_t the_tag) : once_e
   tag = the_tag;
 }
 
-void OwnedEvent::tell_reply(gate::Reply given) {
+void OwnedEvent::set_reply(gate::Reply given) {
   reply_store_ = std::move(given);
   fields_ = fields_of(reply_store_.fields);
   reply_ = {.status = reply_store_.status,
@@ -94,7 +94,7 @@ void OwnedEvent::tell_reply(gate::Reply given) {
   reply = &reply_;
 }
 
-void OwnedEvent::tell_claim(once_claim* given, gate::ClaimFacts facts) {
+void OwnedEvent::set_claim(once_claim* given, gate::ClaimFacts facts) {
   facts_ = std::move(facts);
   fields_ = fields_of(facts_.fields);
   info_ = {.attempt = facts_.attempt,
@@ -110,7 +110,7 @@ void OwnedEvent::tell_claim(once_claim* given, gate::ClaimFacts facts) {
   claim_info = &info_;
 }
 
-void OwnedEvent::tell_outcome(gate::WorkOutcome given) {
+void OwnedEvent::set_outcome(gate::WorkOutcome given) {
   outcome_store_ = std::move(given);
   const gate::WorkOutcome& from = outcome_store_;
   outcome_ = {.status = bytes_of(from.absent ? "absent" : guard::name(from.status)),
@@ -125,7 +125,7 @@ void OwnedEvent::tell_outcome(gate::WorkOutcome given) {
   outcome = &outcome_;
 }
 
-void OwnedEvent::tell_log(std::string_view line) {
+void OwnedEvent::set_log(std::string_view line) {
   line_ = line;
   log_ = {.level = level_in(line), .line = bytes_of(line_)};
   log = &log_;
@@ -160,7 +160,7 @@ void EventQueue::push(std::unique_ptr<OwnedEvent> event) {
 
 void EventQueue::push_log(std::string_view line) {
   auto event = std::make_unique<OwnedEvent>(ONCE_EVENT_LOG, 0);
-  event->tell_log(line);
+  event->set_log(line);
   const std::scoped_lock lock(mutex_);
   if (log_lines_ == most_log_lines) return;
   ++log_lines_;
@@ -195,7 +195,7 @@ std::unique_ptr<OwnedEvent> EventQueue::wait(std::uint64_t tag, std::optional<st
   const auto over = [&waiter] { return waiter.event != nullptr || is_broken(); };
   const auto began = monotonic_now();
   std::chrono::nanoseconds left = limit.value_or(longest_look);
-  // What wakes everybody after a broken invariant must not wait for a lock, so it may miss somebody.
+  // wake_all() takes no lock, so it may miss a waiting thread: check at intervals.
   while (left > std::chrono::nanoseconds::zero() && !over()) {
     waiter.changed.wait_for(lock, std::min<std::chrono::nanoseconds>(left, longest_look), over);
     if (limit) left = *limit - (monotonic_now() - began);

@@ -29,11 +29,11 @@ struct OwnedEvent : once_event {
   OwnedEvent(const OwnedEvent&) = delete;
   OwnedEvent& operator=(const OwnedEvent&) = delete;
 
-  void tell_reply(gate::Reply given);
+  void set_reply(gate::Reply given);
   // The claim belongs to the program when it has the event.
-  void tell_claim(once_claim* given, gate::ClaimFacts facts);
-  void tell_outcome(gate::WorkOutcome given);
-  void tell_log(std::string_view line);
+  void set_claim(once_claim* given, gate::ClaimFacts facts);
+  void set_outcome(gate::WorkOutcome given);
+  void set_log(std::string_view line);
 
  private:
   gate::Reply reply_store_;
@@ -61,12 +61,12 @@ class EventQueue {
   void push(std::unique_ptr<OwnedEvent> event);
   void push_log(std::string_view line);
   std::size_t drain(once_event** events, std::size_t capacity);
-  // Null: the time is over, and the event will be dropped; or the gate is broken.
+  // Null: the wait timed out and the event will be dropped, or the gate is broken.
   std::unique_ptr<OwnedEvent> wait(std::uint64_t tag, std::optional<std::chrono::milliseconds> limit);
   std::uint64_t new_tag();
-  // Those that wait look again whether the gate is broken.
+  // Waiting threads check again whether the gate is broken.
   void wake_all();
-  // Drops what nobody has collected.
+  // Drops the events that the program has not collected.
   void close();
 
  private:
@@ -80,8 +80,9 @@ class EventQueue {
   Descriptor ready_;
   std::mutex mutex_;
   std::deque<std::unique_ptr<OwnedEvent>> events_;
-  std::size_t log_lines_ = 0;                                               // among them
-  std::unordered_map<std::uint64_t, std::unique_ptr<OwnedEvent>> private_;  // that nobody waits for yet
+  std::size_t log_lines_ = 0;                                               // log lines in shared_
+  std::unordered_map<std::uint64_t, std::unique_ptr<OwnedEvent>> private_;  // events with a private tag that no
+                                                                            // thread waits for yet
   std::unordered_map<std::uint64_t, Waiter*> waiters_;
   std::unordered_set<std::uint64_t> given_up_;
   std::uint64_t last_tag_ = 0;

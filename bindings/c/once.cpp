@@ -25,7 +25,7 @@ using abi::OwnedEvent;
 using gate::Cancelled;
 using gate::Completion;
 
-// What a process has of a gate.
+// The state of a gate in one process.
 struct Instance {
   std::shared_ptr<gate::Core> core;
   std::shared_ptr<EventQueue> queue;
@@ -43,7 +43,7 @@ gate::LogTarget log_target(std::uint32_t log, const std::shared_ptr<EventQueue>&
 }
 
 Instances::Made open_instance(const gate::Options& options, std::uint32_t log) {
-  // Threads of the gate may still be at work when the process exits: they must not lose OpenSSL under their feet.
+  // Threads of the gate may still run when the process exits: OpenSSL must not clean up before them.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   auto queue = std::make_shared<EventQueue>();
   abi::handle_broken_invariants(queue);
@@ -100,13 +100,13 @@ once_status with_gate(once_gate* gate, F body) noexcept {
 
 void push_reply(EventQueue& queue, std::uint64_t tag, gate::Reply reply) {
   auto made = event(ONCE_EVENT_REPLY, tag);
-  made->tell_reply(std::move(reply));
+  made->set_reply(std::move(reply));
   queue.push(std::move(made));
 }
 
 void push_outcome(EventQueue& queue, std::uint64_t tag, gate::WorkOutcome outcome) {
   auto made = event(ONCE_EVENT_OUTCOME, tag);
-  made->tell_outcome(std::move(outcome));
+  made->set_outcome(std::move(outcome));
   queue.push(std::move(made));
 }
 
@@ -114,17 +114,17 @@ template <class Held>
 void push_claim(const std::shared_ptr<EventQueue>& queue, std::uint64_t tag, std::shared_ptr<Held> held) {
   auto made = event(ONCE_EVENT_CLAIM, tag);
   gate::ClaimFacts facts = held->facts;
-  made->tell_claim(new once_claim{.held = std::move(held), .queue = queue}, std::move(facts));
+  made->set_claim(new once_claim{.held = std::move(held), .queue = queue}, std::move(facts));
   queue->push(std::move(made));
 }
 
 void push_pass(EventQueue& queue, std::uint64_t tag, gate::Pass pass) {
   auto made = event(ONCE_EVENT_PASS, tag);
-  made->tell_reply({.fields = std::move(pass.fields), .ending = gate::Ending::passed});
+  made->set_reply({.fields = std::move(pass.fields), .ending = gate::Ending::passed});
   queue.push(std::move(made));
 }
 
-// What each kind of result becomes.
+// Makes the event for each kind of result.
 struct Pusher {
   std::shared_ptr<EventQueue> queue;
   std::uint64_t tag;
@@ -144,7 +144,7 @@ struct Pusher {
       gate::WorkOutcome failed;
       failed.reason = guard::Reason::store_unavailable;
       failed.detail = swept.error();
-      made->tell_outcome(std::move(failed));
+      made->set_outcome(std::move(failed));
     }
     queue->push(std::move(made));
   }
@@ -232,7 +232,7 @@ const char* once_status_name(once_status status) {
 
 once_status once_open(const once_options* options, once_gate** gate) {
   return entered([&]() -> once_status {
-    if (gate == nullptr) return fail(ONCE_INVALID, "there is no place for the gate");
+    if (gate == nullptr) return fail(ONCE_INVALID, "the pointer for the gate is NULL");
     *gate = nullptr;
     auto given = abi::options_of(options);
     if (!given) return fail(ONCE_INVALID, given.error());
@@ -255,7 +255,7 @@ once_status once_stop(once_gate* gate, uint64_t tag) {
 
 once_status once_free(once_gate* gate, uint32_t timeout_ms) {
   if (gate == nullptr) return ONCE_OK;
-  if (abi::is_broken()) return abi::fail_broken();  // its threads hold what they hold
+  if (abi::is_broken()) return abi::fail_broken();  // its threads have stopped, perhaps with locks held
   return entered([&]() -> once_status {
     const std::shared_ptr<Instance> instance = gate->instances.here();
     delete gate;
@@ -269,7 +269,7 @@ once_status once_free(once_gate* gate, uint32_t timeout_ms) {
 
 once_status once_needs_body(once_gate* gate, const once_request* request, int* needed, uint64_t* max_body) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (needed == nullptr || max_body == nullptr) return fail(ONCE_INVALID, "there is no place for the answer");
+    if (needed == nullptr || max_body == nullptr) return fail(ONCE_INVALID, "the pointer for the answer is NULL");
     auto head = abi::request_of(request, false);
     if (!head) return fail(ONCE_INVALID, head.error());
     const auto body = instance.core->needed_body(*std::move(head));
@@ -283,8 +283,8 @@ once_status once_begin(once_gate* gate, const once_request* request, uint64_t ta
   return with_gate(gate, [&](Instance& instance) -> once_status {
     auto given = abi::request_of(request, true);
     if (!given) return fail(ONCE_INVALID, given.error());
-    const bool begun = instance.core->begin(*std::move(given), tag, into<gate::BeginResult>(instance.queue, tag));
-    return begun ? ONCE_OK : stopped();
+    const auto begun = instance.core->begin(*std::move(given), tag, into<gate::BeginResult>(instance.queue, tag));
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 
@@ -342,9 +342,9 @@ once_status once_claim_work(once_gate* gate, const once_work* work, uint64_t tag
   return with_gate(gate, [&](Instance& instance) -> once_status {
     auto given = abi::work_of(work);
     if (!given) return fail(ONCE_INVALID, given.error());
-    const bool begun =
+    const auto begun =
         instance.core->claim_work(*std::move(given), tag, into<gate::ClaimResultOfWork>(instance.queue, tag));
-    return begun ? ONCE_OK : stopped();
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 
@@ -368,14 +368,14 @@ once_status once_look(once_gate* gate, const once_work* work, uint64_t tag) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
     auto given = abi::work_of(work);
     if (!given) return fail(ONCE_INVALID, given.error());
-    const bool begun = instance.core->look(*std::move(given), tag, into<gate::WorkResult>(instance.queue, tag));
-    return begun ? ONCE_OK : stopped();
+    const auto begun = instance.core->look(*std::move(given), tag, into<gate::WorkResult>(instance.queue, tag));
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 
 once_status once_compute_key(once_gate* gate, const once_work* work, char hex[65]) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (hex == nullptr) return fail(ONCE_INVALID, "there is no place for the key");
+    if (hex == nullptr) return fail(ONCE_INVALID, "the pointer for the key is NULL");
     const auto given = abi::work_of(work);
     if (!given) return fail(ONCE_INVALID, given.error());
     const auto operation = instance.core->operation_of(*given);
@@ -387,7 +387,7 @@ once_status once_compute_key(once_gate* gate, const once_work* work, char hex[65
 
 once_status once_hash_text(once_bytes text, char hex[65]) {
   return entered([&]() -> once_status {
-    if (hex == nullptr) return fail(ONCE_INVALID, "there is no place for the hash");
+    if (hex == nullptr) return fail(ONCE_INVALID, "the pointer for the hash is NULL");
     copy_hex(guard::hash_text(abi::text_of(text)), hex);
     return ONCE_OK;
   });
@@ -404,7 +404,7 @@ int once_poll_fd(once_gate* gate) {
 
 once_status once_drain(once_gate* gate, once_event** events, size_t capacity, size_t* count) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (events == nullptr || count == nullptr) return fail(ONCE_INVALID, "there is no place for events");
+    if (events == nullptr || count == nullptr) return fail(ONCE_INVALID, "the pointer for events is NULL");
     *count = instance.queue->drain(events, capacity);
     return ONCE_OK;
   });
@@ -421,19 +421,19 @@ uint64_t once_private_tag(once_gate* gate) {
 
 once_status once_wait(once_gate* gate, uint64_t tag, uint32_t timeout_ms, once_event** out) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (out == nullptr) return fail(ONCE_INVALID, "there is no place for the event");
+    if (out == nullptr) return fail(ONCE_INVALID, "the pointer for the event is NULL");
     *out = nullptr;
     if ((tag & ONCE_PRIVATE_TAG) == 0) return fail(ONCE_INVALID, "only private tags can be waited for");
     std::optional<std::chrono::milliseconds> limit;
     if (timeout_ms != UINT32_MAX) limit = std::chrono::milliseconds(timeout_ms);
-    auto came = instance.queue->wait(tag, limit);
-    if (came) {
-      *out = came.release();
+    auto event = instance.queue->wait(tag, limit);
+    if (event) {
+      *out = event.release();
       return ONCE_OK;
     }
     if (abi::is_broken()) return abi::fail_broken();
     instance.core->cancel(tag);
-    return fail(ONCE_TIMEOUT, "the time is over");
+    return fail(ONCE_TIMEOUT, "no event within the time limit");
   });
 }
 
@@ -447,13 +447,14 @@ void once_event_free(once_event* given) {
 
 once_status once_sweep(once_gate* gate, uint64_t tag) {
   return with_gate(gate, [&](Instance& instance) {
-    return instance.core->sweep(into<gate::SweepResult>(instance.queue, tag)) ? ONCE_OK : stopped();
+    const auto begun = instance.core->sweep(into<gate::SweepResult>(instance.queue, tag));
+    return begun == gate::Core::Begun::yes ? ONCE_OK : stopped();
   });
 }
 
 once_status once_metrics(once_gate* gate, once_text** text) {
   return with_gate(gate, [&](Instance& instance) -> once_status {
-    if (text == nullptr) return fail(ONCE_INVALID, "there is no place for the text");
+    if (text == nullptr) return fail(ONCE_INVALID, "the pointer for the text is NULL");
     return give_text(instance.core->metrics(), text);
   });
 }
@@ -461,7 +462,7 @@ once_status once_metrics(once_gate* gate, once_text** text) {
 once_status once_sanitise(once_bytes json, const once_bytes* store_only, size_t store_only_count,
                           const once_bytes* never_store, size_t never_store_count, once_text** text) {
   return entered([&]() -> once_status {
-    if (text == nullptr) return fail(ONCE_INVALID, "there is no place for the text");
+    if (text == nullptr) return fail(ONCE_INVALID, "the pointer for the text is NULL");
     auto only = abi::names_of(store_only, store_only_count);
     auto never = abi::names_of(never_store, never_store_count);
     if (!only || !never) return fail(ONCE_INVALID, "a list of names is NULL");

@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build(output, library=None, program=None):
-    """The path of the wheel."""
+    """Returns the path of the wheel."""
     output = pathlib.Path(output).resolve()
     with tempfile.TemporaryDirectory(prefix="once-wheel-") as folder:
         source = pathlib.Path(folder) / "source"

@@ -87,7 +87,7 @@ struct Options {
   std::string user_agent = "once-client";
 };
 
-// What became of one try. The table in docs/guides/client.md has a row for each.
+// The result of one try. The table in docs/guides/client.md has a row for each.
 enum class Happened : std::uint8_t {
   // Nothing of the request was sent.
   not_resolved,

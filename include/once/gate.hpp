@@ -141,7 +141,7 @@ class Claim {
   const std::vector<Field>& fields() const;
   // record.max_body: larger responses are not kept.
   std::size_t max_body() const;
-  // False: the store is down, and the route runs handlers unprotected then (store_down: bypass).
+  // A claim is unprotected if the store is down and the route has store_down: bypass.
   bool is_protected() const;
   // Whether another attempt may have taken over: then later results are not recorded.
   bool lost() const;
@@ -151,7 +151,8 @@ class Claim {
   std::shared_ptr<HeldRequest> held_;
 };
 
-// Has a reply or a claim, or neither: then the request passes, and these fields are added to its handler's response.
+// A reply to send, or a claim to execute the handler under. With neither, the request is not protected: send its
+// handler's response with these fields added.
 struct Begun {
   std::optional<Reply> reply = std::nullopt;
   std::optional<Claim> claim = std::nullopt;

@@ -59,7 +59,7 @@ struct Observed {
 
 struct Options {
   // memory: | journal:DIR | redis://… | postgres://… | mysql://…; docs/operate/stores.md has them all. A journal
-  // belongs to one process, memory is gone with it; the others are shared by everybody who uses the same secret. The
+  // belongs to one process, memory is gone with it; the others are shared by all processes with the same secret. The
   // tables of PostgreSQL and MySQL are made by `once schema`.
   std::string store = "memory:";
   // At least 16 unpredictable bytes, equal in all processes that share the store. Operation ids are HMACs with it.
@@ -195,7 +195,8 @@ struct Work {
     std::string why;          // why it did not succeed
   };
   void* state;
-  bool (*perform)(void* state, const Running& running, Result& result);
+  enum class Ended : bool { in_error, well };
+  Ended (*perform)(void* state, const Running& running, Result& result);
   bool (*read)(void* state, std::string_view bytes);
   std::string_view media_type;
   std::stop_token stop = {};
@@ -254,8 +255,7 @@ struct Typed {
   OutcomeOf<F>& outcome;
   std::optional<ValueOf<F>>& value = outcome.value;
 
-  // False: the work returned an error.
-  static bool call_work(Typed& self, const Running& running, Work::Result& result) {
+  static Work::Ended call_work(Typed& self, const Running& running, Work::Result& result) {
     if constexpr (std::is_void_v<ResultOf<F>>) {
       call(self.work, running);
       self.value.emplace();
@@ -266,7 +266,7 @@ struct Typed {
       if (!returned) {
         if constexpr (std::convertible_to<decltype(returned.error()), std::string>) result.why = returned.error();
         self.outcome.error.emplace(std::move(returned.error()));
-        return false;
+        return Work::Ended::in_error;
       }
       if constexpr (std::is_void_v<typename ResultOf<F>::value_type>) {
         self.value.emplace();
@@ -274,18 +274,18 @@ struct Typed {
         self.value.emplace(std::move(*returned));
       }
     }
-    return true;
+    return Work::Ended::well;
   }
-  static bool perform(void* state, const Running& running, Work::Result& result) {
+  static Work::Ended perform(void* state, const Running& running, Work::Result& result) {
     auto& self = *static_cast<Typed*>(state);
-    if (!call_work(self, running, result)) return false;
+    if (call_work(self, running, result) == Work::Ended::in_error) return Work::Ended::in_error;
     if constexpr (std::same_as<decltype(CodecOf::encode(*self.value)), std::string_view>) {
       result.stored = CodecOf::encode(*self.value);
     } else {
       result.buffer = CodecOf::encode(*self.value);
       result.stored = result.buffer;
     }
-    return true;
+    return Work::Ended::well;
   }
   static bool read(void* state, std::string_view bytes) {
     auto& self = *static_cast<Typed*>(state);
@@ -333,8 +333,8 @@ class Claim {
   std::uint64_t fence() const;
   bool lost() const;
 
-  // End the claim, unless your own transaction does. Each may be repeated; after the first that is done, the claim is
-  // over. succeed() returns the recorded value: if a transaction had recorded another one, that.
+  // End the claim, unless your own transaction does. Each may be repeated; after the first one that returns `done`,
+  // the claim is over. succeed() returns the recorded value: another one if a transaction recorded it first.
   Outcome<std::string> succeed(std::string_view value, std::string_view media_type = "application/json");
   EndResult fail();     // the next caller repeats the work
   EndResult release();  // undoes the claim: nothing was done
@@ -413,7 +413,7 @@ class Guard {
 
   // The same in two halves, for work that records its outcome in its own transaction. A stop ends the wait.
   Claimed claim(const Request& request, const std::stop_token& stop = {});
-  // Asynchronous form, however long the wait. The guard may be destroyed meanwhile.
+  // Asynchronous form; blocks no thread while it waits for an owner. The guard may be destroyed meanwhile.
   void claim_async(Request request, Then<Claimed> then, std::stop_token stop = {});
   // The recorded state, without claiming. nullopt: there is no such work.
   [[nodiscard]] std::optional<Outcome<std::string>> look(const Request& request);

@@ -137,10 +137,9 @@ typedef struct once_request {
   once_bytes body;   /* complete; or the part that was read, if that exceeds what once_needs_body() allows */
   once_bytes peer;   /* numeric address of the client's end of the connection; empty or "unix:" for a Unix socket */
   once_bytes scheme; /* "http" (also if empty) or "https" */
-  /* The caller as your program has verified it: a user id, an organisation. Empty: the route's `caller` says where it
-   * is found in the request. If given, it replaces the route's `caller`. On a route whose only caller is
-   * proxy-header:NAME it replaces that header, so that a gateway behind a proxy that sets the header computes the same
-   * ids. */
+  /* The caller as your program has verified it: a user id, an organisation. Empty: the route's `caller` identifies it.
+   * If given, it replaces the route's `caller`. On a route whose only caller is proxy-header:NAME it replaces that
+   * header, so that a gateway behind a proxy that sets the header computes the same ids. */
   once_bytes caller;
   once_bytes tls_subject; /* of a client certificate that was verified, RFC 2253; empty: none */
   once_bytes tls_issuer;
@@ -205,8 +204,8 @@ ONCE_API void once_claim_free(once_claim* claim);
 
 enum { ONCE_TAKEOVER = 0, ONCE_RETRY = 1, ONCE_HOLD = 2 }; /* what to do with work whose owner has died */
 
-/* As once::guard::Request: docs/guides/library.md has what each member means. Ids are those of the library and of the claims
- * API. Times in milliseconds; 0: the default. */
+/* Like once::guard::Request: docs/guides/library.md explains each member. Ids are those of the library and of the
+ * claims API. Times in milliseconds; 0: the default. */
 typedef struct once_work {
   size_t size;
   once_bytes tenant; /* empty: "local" */
@@ -307,7 +306,7 @@ typedef struct once_claim_info {
   uint64_t max_body; /* record.max_body: a larger response is not kept */
 } once_claim_info;
 
-/* Of work. Names are those of docs/guides/library.md. */
+/* The outcome of work. Names are those of docs/guides/library.md. */
 typedef struct once_outcome {
   once_bytes status; /* "succeeded", "in_progress", "failed"; "absent" of once_look() */
   once_bytes reason; /* "none", "at_work", "gone", "work_failed", "lost", "not_recorded", "unknown", "mismatch", … */
@@ -371,10 +370,10 @@ typedef struct once_text {
   size_t size;
 } once_text;
 
-/* Everything that is counted, in Prometheus' text format; the names are those of docs/reference/metrics.md. */
+/* All metrics in Prometheus' text format; docs/reference/metrics.md lists the names. */
 ONCE_API once_status once_metrics(once_gate *gate, once_text **text);
-/* What is kept of a JSON value: members by name, "error.message" for one inside of another. ONCE_INVALID: no valid JSON,
- * or a name twice in one object. */
+/* The part of a JSON value that may be stored: members by name, "error.message" for one inside of another.
+ * ONCE_INVALID: the JSON is invalid, or has a name twice in one object. */
 ONCE_API once_status once_sanitise(once_bytes json, const once_bytes *store_only, size_t store_only_count,
                                    const once_bytes *never_store, size_t never_store_count, once_text **text);
 ONCE_API void once_text_free(once_text *text);

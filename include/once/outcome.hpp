@@ -106,11 +106,11 @@ struct Json {
 //   struct once::guard::Codec<Copy> {
 //     static constexpr std::string_view media_type = "application/json";
 //     static std::string encode(const Copy& copy);
-//     static std::optional<Copy> decode(std::string_view bytes);  // nothing: these are not the bytes of one
+//     static std::optional<Copy> decode(std::string_view bytes);  // nullopt: not the bytes of a Copy
 //   };
 //
-// encode may also return a view of the value. Both may throw: an encode that does is work that failed, a decode that
-// does is Reason::unreadable.
+// encode may also return a view of the value. Both may throw. If encode throws the work has failed; if decode throws
+// the result is Reason::unreadable.
 template <class T>
 struct Codec;
 

@@ -49,7 +49,7 @@ bool names_loopback(std::string_view host) {
   return iequals(name, "localhost") || name == "127.0.0.1" || name == "[::1]";
 }
 
-// Behind a TLS proxy the scheme differs; a page on the same host and port is still ours.
+// Behind a TLS proxy the scheme differs; a page on the same host and port is still the dashboard's own.
 bool is_own(std::string_view origin, std::string_view host) {
   for (const std::string_view scheme : {std::string_view("http://"), std::string_view("https://")}) {
     if (origin.starts_with(scheme) && iequals(origin.substr(scheme.size()), host)) return true;
@@ -96,13 +96,13 @@ void AdminAccess::listens_at(std::string_view address) {
 std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request, What what, Instant now) {
   auto refusal = why_not(request, what, now);
   if (!refusal) return std::nullopt;
-  // A page without a token learns by a 401 that it must ask for one: do not log that.
+  // A browser without a token gets a 401 so that it asks for one: do not log that.
   const bool only_asked = refusal->reason == no_token && !changes(request.head);
-  if (!only_asked) tell(request, refusal->reason, now);
+  if (!only_asked) log_refusal(request, refusal->reason, now);
   return std::move(refusal->response);
 }
 
-void AdminAccess::tell(const ServiceRequest& request, std::string_view reason, Instant now) {
+void AdminAccess::log_refusal(const ServiceRequest& request, std::string_view reason, Instant now) {
   const auto left_out = lines_.allow(request.peer, now);
   if (!left_out) return;
   // The rest of the path is an id, or may be a raw key: do not log it.
@@ -131,7 +131,7 @@ std::optional<AdminAccess::Refusal> AdminAccess::why_not(const ServiceRequest& r
   return without_token(request, now);
 }
 
-// Checks browsers' fields about the page that sends a request. Links to the dashboard itself may be on any page.
+// Checks the fields in which browsers name the page that sends a request. Any page may link to the dashboard.
 std::optional<AdminAccess::Refusal> AdminAccess::by_a_page(const RequestHead& head, What what) const {
   for (const http::Field& field : head.fields) {
     const bool foreign = same_name(field.name, "Origin") && !is_own(field.value, head.host);
@@ -202,7 +202,7 @@ ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
   const std::string* token = member != nullptr ? member->string() : nullptr;
   if (token == nullptr) return access_refusal(ProblemKind::parameter_invalid, R"(The body must be {"token": "…"}.)");
   if (auto refused = refuse_token(*token, request.peer, now)) {
-    tell(request, refused->reason, now);
+    log_refusal(request, refused->reason, now);
     return std::move(refused->response);
   }
   return cookie(sessions_.begin(random_, now), Sessions::lifetime);

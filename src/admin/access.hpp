@@ -1,13 +1,11 @@
 // Access control of the admin interface. Health is public; these rules apply to everything else:
 // - Without a token the interface listens on loopback only, and every client has full access. A web page in a local
-// browser
-//   can connect, too. So Host must be a loopback name (against DNS rebinding), Origin must be our own, and a request
-//   that changes something needs the header Once-Admin: 1, which a page of another origin can only send after a
-//   preflight that is always refused.
-// - With a token every request needs it: as Authorization: Bearer, or in exchange for a session cookie (POST
-// /v1/login).
-//   After too many wrong tokens an address is blocked for a while, even with the right token, because it could be a
-//   guess.
+//   browser can connect, too. So Host must be a loopback name (against DNS rebinding), Origin must be the dashboard's
+//   own, and a request that changes something needs the header Once-Admin: 1, which a page of another origin can only
+//   send after a preflight that is always refused.
+// - With a token every request needs it: as Authorization: Bearer, or in exchange for a session cookie
+//   (POST /v1/login). After too many wrong tokens an address is blocked for a while, even with the right token,
+//   because it could be a guess.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +48,7 @@ class AdminAccess {
   std::function<bool(Instant)> pass(const http::ServiceRequest& request) const;
 
   // Logs a refusal, within a rate limit.
-  void tell(const http::ServiceRequest& request, std::string_view reason, Instant now);
+  void log_refusal(const http::ServiceRequest& request, std::string_view reason, Instant now);
 
  private:
   struct Refusal {

@@ -25,16 +25,16 @@ ServiceResponse problem_response(ProblemKind kind, std::string detail) {
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
 }
 
-// Once-Admin tells commands that they reached the admin interface and not the listener for clients. The other fields
-// are for browsers: only our own files, no frames, no guessing of types; data is not cached.
+// Once-Admin shows commands that they reached the admin interface and not the listener for clients. The other fields
+// are for browsers: only the dashboard's own files, no frames, no guessing of types, no caching of data.
 constexpr std::string_view common_fields =
     "Once-Admin: 1\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n"
     "X-Frame-Options: DENY\r\n"
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'\r\n";
-constexpr std::string_view kept_by_nobody = "Cache-Control: no-store\r\n";
-constexpr std::string_view asked_for_again = "Cache-Control: no-cache\r\n";
+constexpr std::string_view not_cached = "Cache-Control: no-store\r\n";
+constexpr std::string_view revalidated = "Cache-Control: no-cache\r\n";
 
 constexpr Duration readiness_age = std::chrono::seconds(1);
 constexpr Duration readiness_look = std::chrono::milliseconds(5);
@@ -48,7 +48,7 @@ ServiceResponse json_response(std::string body) {
 
 ServiceResponse with_common_fields(ServiceResponse response, std::string_view path) {
   const bool is_page = page_file(path) != nullptr;
-  response.fields.append(common_fields).append(is_page ? asked_for_again : kept_by_nobody);
+  response.fields.append(common_fields).append(is_page ? revalidated : not_cached);
   return response;
 }
 
@@ -187,7 +187,7 @@ Task<ServiceResponse> Admin::events(const ServiceRequest& request) {
 Task<ServiceResponse> Admin::keys(const ServiceRequest& request) {
   ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
   if (request.head.method == Method::post && response.status == 400)
-    access_.tell(request, "bad request", monotonic_now());
+    access_.log_refusal(request, "bad request", monotonic_now());
   co_return response;
 }
 

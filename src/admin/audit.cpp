@@ -43,7 +43,7 @@ std::unexpected<Error> cannot(std::string_view what, int number) {
   return cannot(what, std::string_view(std::strerror(number)));
 }
 
-// A line that was cut off by a full disk or a crash must not be continued by the next one.
+// A line cut off by a full disk or a crash: the next line must not be appended to it.
 bool ends_within_a_line(int file, off_t size) {
   char last = '\n';
   return size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n';

@@ -56,7 +56,7 @@ void AuditThread::work(State& state) {
     if (entry->abandoned) continue;
     entry->result = std::move(result);
     entry->ended = true;
-    // Its loop exists as long as it waits.
+    // The executor exists while it waits.
     entry->waiter->home_.post(*entry);
   }
 }
@@ -64,7 +64,7 @@ void AuditThread::work(State& state) {
 AuditThread::Run::Run(AuditThread& thread, Job job, Executor& home) : thread_(thread), home_(home) {
   entry_->job = std::move(job);
   entry_->waiter = this;
-  entry_->Work::run = [](Work& work) { static_cast<Entry&>(work).waiter->told(); };
+  entry_->Work::run = [](Work& work) { static_cast<Entry&>(work).waiter->resume(); };
   fire = [](Timer& timer) { static_cast<Run&>(timer).late(); };
 }
 
@@ -74,7 +74,7 @@ void AuditThread::Run::await_suspend(std::coroutine_handle<> caller) {
   thread_.add(entry_);
 }
 
-void AuditThread::Run::told() {
+void AuditThread::Run::resume() {
   if (armed()) home_.disarm(*this);
   caller_.resume();
 }
@@ -82,7 +82,7 @@ void AuditThread::Run::told() {
 void AuditThread::Run::late() {
   {
     const std::scoped_lock lock(thread_.state_->mutex);
-    if (entry_->ended) return;  // told() follows
+    if (entry_->ended) return;  // resume() follows
     entry_->abandoned = true;
     std::erase(thread_.state_->entries, entry_);
     entry_->result = std::unexpected(

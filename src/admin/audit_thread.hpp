@@ -70,7 +70,7 @@ class [[nodiscard]] AuditThread::Run final : private Timer {
  private:
   friend class AuditThread;
 
-  void told();
+  void resume();
   void late();
 
   AuditThread& thread_;

@@ -10,14 +10,14 @@ namespace once::admin {
 
 namespace {
 
-// Whether the record belongs to a resource, by its label: the claim of a conditional write, or the marker of a life's
-// end. No route pattern looks like this; scopes of the claims API may.
+// Whether the record belongs to a resource, by its label: the claim of a conditional write, or the marker of a
+// resource's deletion. No route pattern looks like this; scopes of the claims API may.
 bool is_of_a_resource(const KeyInfo& key) {
   const std::string_view route = key.route ? route_in(*key.route) : std::string_view();
   return route == "(resource)" || route == "(life)";
 }
 
-// The same time again that the key had from its claim on: the route's ttl, or a little more.
+// The time that the key was kept for when it was claimed: the route's ttl, or a little more.
 Duration ttl_of(const KeyInfo& key) {
   return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
 }

@@ -110,7 +110,7 @@ Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& hom
 Task<Result<KeyPage>> KeysApi::search(std::function<Result<KeyPage>()> ask, Executor& home) {
   Result<KeyPage> page;
   const auto job = [&] { page = ask(); };
-  const bool done = co_await thread_.run(job, home);
+  const bool done = co_await thread_.run(job, home) == SearchThread::Ran::yes;
   if (done) co_return page;
   co_return std::unexpected(Error{.source = ErrorSource::system,
                                   .retryable = Retryable::yes,

@@ -149,14 +149,14 @@ Task<std::optional<Problem>> KeysApi::look_at(std::vector<BulkKey>& keys, Execut
 
 Task<void> KeysApi::change(std::vector<BulkKey>& keys, Action action, const ActionRequest& asked, Executor& home) {
   const auto until = monotonic_now() + longest_bulk;
-  bool goes_on = true;
+  bool continues = true;
   std::vector<BulkKey*> begun;
   for (BulkKey& each : keys) {
     if (is_begun(each)) begun.push_back(&each);
   }
   for (BulkKey* each : begun) {
-    goes_on = goes_on && monotonic_now() < until;
-    if (!goes_on) {
+    continues = continues && monotonic_now() < until;
+    if (!continues) {
       leave(*each);
       continue;
     }
@@ -166,7 +166,7 @@ Task<void> KeysApi::change(std::vector<BulkKey>& keys, Action action, const Acti
     each->entry.result = result_of(effect, op.status);
     if (effect == Effect::none) each->entry.to = each->entry.from;
     if (effect != Effect::done) each->detail = problem_of(effect, op).detail;
-    goes_on = op.status != OpStatus::failed;
+    continues = op.status != OpStatus::failed;
   }
   std::vector<BulkKey> ended;
   for (const BulkKey* each : begun) ended.push_back(*each);

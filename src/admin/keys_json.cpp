@@ -473,7 +473,7 @@ std::expected<BulkRequest, std::string> read_bulk(Action action, std::string_vie
   BulkRequest request;
   auto terms = terms_in(*tree, action);
   if (!terms) return Wrong(terms.error());
-  if (!terms->version.empty()) return Wrong("\"version\" belongs into each of the \"keys\".");
+  if (!terms->version.empty()) return Wrong("\"version\" must be in each of the \"keys\".");
   request.terms = *std::move(terms);
   const JsonTree* keys = tree->find("keys");
   if (keys == nullptr || keys->array() == nullptr || keys->array()->empty() || keys->array()->size() > most_bulk_keys) {
@@ -507,12 +507,12 @@ Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
   if (stands.nonce == tried.nonce) {
     const bool as_asked = stands.state == tried.final_state && stands.body_kept == tried.body_kept;
     if (resolves && as_asked && same_bytes(stands.outcome, tried.outcome)) return Effect::done;
-    // A failed op may still arrive; a lost one was refused.
+    // A failed op may still arrive; a lost one was refused by the store.
     return !lost && stands.state == key.state ? Effect::unknown : Effect::none;
   }
-  // The record has another owner. The action certainly had no effect only if the attempt that was seen still exists,
-  // released by the one that took it over, or if the next attempt took over from it; and not if the state it took over
-  // could be the result of this action.
+  // The record has another owner. The action certainly had no effect in two cases: the attempt that was seen still
+  // exists and was released by its new owner; or the next attempt took over from a state that this action cannot have
+  // produced.
   const bool same_attempt = stands.attempt == key.attempt && stands.started_at == key.started_at;
   const bool next_attempt = std::to_underlying(stands.attempt) == std::to_underlying(key.attempt) + 1 &&
                             stands.previous_started_at == key.started_at;

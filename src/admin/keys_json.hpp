@@ -53,7 +53,7 @@ struct ListRequest {
 };
 std::expected<ListRequest, std::string> read_list(std::string_view query, Time now);
 // Unsettled keys are listed in two parts, lapsed and then unknown, so that one that becomes unknown meanwhile is not
-// missed. Sets the state and cursor of the part that the cursor is in; false: the cursor is invalid.
+// missed. Sets the state and cursor of the part that the cursor is in; returns whether the cursor is valid.
 bool choose_part(ListRequest& list);
 // Removes keys that do not match, and turns the part's cursor into one of the whole list.
 void fit_page(KeyPage& page, const ListRequest& list);

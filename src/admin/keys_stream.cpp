@@ -86,7 +86,7 @@ Task<ServiceResponse> KeysApi::body(const ServiceRequest& request, std::string_v
   if (read.status == OpStatus::failed) co_return refused_key(ProblemKind::store_unavailable, read.error);
   if (!read.record) co_return refused_key(ProblemKind::not_found, "There is no such key.");
   if (from->attempt != 0 && from->attempt != static_cast<std::uint32_t>(read.record->attempt)) {
-    co_return refused_key(ProblemKind::claim_lost, "Another attempt has begun; its response is another one.");
+    co_return refused_key(ProblemKind::claim_lost, "Another attempt has begun, with a different response.");
   }
   co_return key_answer(body_json(read, *from, body_piece));
 }

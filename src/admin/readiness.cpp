@@ -9,7 +9,7 @@ namespace once::admin {
 
 namespace {
 
-// What happened within this time is taken to be still so. docs/reference/configuration/process.md names it.
+// An event within this time counts as the current state. docs/reference/configuration/process.md names it.
 constexpr std::chrono::seconds recently{5};
 
 std::uint64_t refused_as_full(const Gateway& gateway) {
@@ -30,7 +30,7 @@ void Readiness::look(Instant now) {
   refused_ = refused;
 }
 
-// Judged by whether requests may be sent there. If a server without health checks counted as down until a request
+// Asks whether requests may be sent there. If a server without health checks counted as down until a request
 // succeeds, it would stay down for ever, because no requests come while this gateway is not ready.
 bool Readiness::any_upstream_up(Instant now) const {
   const auto generation = sources_.gateway.generation();

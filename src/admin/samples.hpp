@@ -40,7 +40,7 @@ struct Sample {
 
 Sample take_sample(const Gateway& gateway, const ThreadLanes& lanes, Instant now, Time time);
 
-// What happened from `from` to `to`.
+// The events between two samples.
 struct Window {
   Window(const Sample& from, const Sample& to);
 

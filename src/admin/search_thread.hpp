@@ -34,12 +34,13 @@ class SearchThread {
   // seconds.
   static constexpr std::size_t most_waiting = 32;
 
-  // co_await thread.run(job, home): runs the job on the thread and resumes the caller at home. False: it was not run,
-  // because too many wait or this has stopped.
+  // `refused`: too many wait, or this has stopped.
+  enum class Ran : std::uint8_t { refused, yes };
+  // co_await thread.run(job, home): runs the job on the thread and resumes the caller at home; returns Ran.
   class Run;
   Run run(std::function<void()> job, Executor& home);
 
-  // Stops the current job and starts no others; their callers get false.
+  // Stops the current job and starts no others; their callers get `refused`.
   void stop();
 
   using Counts = CountsByState;
@@ -48,7 +49,7 @@ class SearchThread {
 
  private:
   void work();
-  // Counts a part; returns how long to pause then.
+  // Counts a part; returns the pause before the next one.
   Duration count_some();
 
   Search* const search_;
@@ -76,7 +77,7 @@ class [[nodiscard]] SearchThread::Run final : private Work {
 
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> caller);
-  bool await_resume() const noexcept { return done_; }
+  Ran await_resume() const noexcept { return done_ ? Ran::yes : Ran::refused; }
 
  private:
   friend class SearchThread;

@@ -32,7 +32,7 @@ class StoreProbe {
  private:
   static constexpr std::chrono::seconds patience{3};
 
-  // Runs on the lane's thread, where the only work is to note the answer.
+  // Runs on the lane's thread, where it only stores the answer.
   class Home final : public Executor {
    public:
     void post(Work& work) override { work.run(work); }

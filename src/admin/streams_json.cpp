@@ -20,7 +20,7 @@ std::string number_or_null(std::optional<std::uint64_t> number) {
   return number ? fmt::to_string(*number) : "null";
 }
 
-bool goes_on(BodyState state) {
+bool may_grow(BodyState state) {
   return state == BodyState::awaited || state == BodyState::streaming;
 }
 
@@ -87,7 +87,7 @@ std::string body_json(const Op& read, const BodyPlace& from, std::size_t most) {
   const auto response = read.record && read.record->outcome ? decode(*read.record->outcome) : std::nullopt;
   std::string body;
   BodyPlace next = from;
-  bool ended = !goes_on(state) && read.chunks.empty();
+  bool ended = !may_grow(state) && read.chunks.empty();
   if (state == BodyState::whole && response && !response->in_chunks) {
     const std::size_t at = std::min<std::uint64_t>(from.offset, response->body.size());
     body = response->body.substr(at, most);

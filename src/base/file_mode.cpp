@@ -19,8 +19,8 @@ FileReader FileReader::of_this_process() {
 std::string how_to_protect(const std::string& path, const struct stat& status, const FileReader& reader) {
   const bool owned = status.st_uid == reader.user;
   const bool for_service = reader.user == 0 && status.st_gid != 0;
-  const bool for_us = !owned && std::ranges::find(reader.groups, status.st_gid) != reader.groups.end();
-  const bool given = (status.st_mode & S_IRGRP) != 0 && (for_service || for_us);
+  const bool for_reader = !owned && std::ranges::find(reader.groups, status.st_gid) != reader.groups.end();
+  const bool given = (status.st_mode & S_IRGRP) != 0 && (for_service || for_reader);
   const bool by_others = (status.st_mode & S_IROTH) != 0 || ((status.st_mode & S_IRGRP) != 0 && !given);
   if (!by_others) return "";
   if (given) return fmt::format("chmod 640 {}", path);

@@ -17,7 +17,7 @@ namespace once::base {
 namespace {
 
 constexpr int look_again_milliseconds = 100;
-constexpr std::chrono::nanoseconds tell_every = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds report_every = std::chrono::seconds(1);
 constexpr std::size_t most_spare = 16;
 
 }  // namespace
@@ -123,9 +123,9 @@ void LineWriter::give_back(std::vector<Batch>& batches) {
 void LineWriter::write(const Batch& batch) {
   const int error = write_all(batch.lines);
   if (error != 0) left_out_.fetch_add(batch.count, std::memory_order_relaxed);
-  const bool due = monotonic_now() - told_at_ >= tell_every;
+  const bool due = monotonic_now() - reported_at_ >= report_every;
   if (error != 0 && due) report_left_out(std::generic_category().message(error));
-  if (error == 0 && due) report_left_out("more came than could be written");
+  if (error == 0 && due) report_left_out("lines arrived faster than they could be written");
 }
 
 int LineWriter::write_all(std::string_view lines) {
@@ -167,16 +167,16 @@ LineWriter::Ready LineWriter::wait_until_ready() {
       if (next_.number >= 0) return Ready::elsewhere;
     }
     if (last) return Ready::no;
-    if (now - told_at_ >= tell_every) report_left_out("the reader of the access log is too slow");
+    if (now - reported_at_ >= report_every) report_left_out("the reader of the access log is too slow");
   }
 }
 
 void LineWriter::report_left_out(std::string_view why) {
   const std::uint64_t all = left_out_.load(std::memory_order_relaxed);
-  if (all == told_left_out_) return;
-  log_.warn("access log lines left out", {{"count", all - told_left_out_}, {"why", why}});
-  told_left_out_ = all;
-  told_at_ = monotonic_now();
+  if (all == reported_left_out_) return;
+  log_.warn("access log lines left out", {{"count", all - reported_left_out_}, {"why", why}});
+  reported_left_out_ = all;
+  reported_at_ = monotonic_now();
 }
 
 }  // namespace once::base

@@ -89,8 +89,8 @@ class LineWriter {
   // Used by the writing thread only.
   Output output_;
   bool torn_ = false;  // the last line was written in part
-  std::uint64_t told_left_out_ = 0;
-  std::chrono::nanoseconds told_at_{};
+  std::uint64_t reported_left_out_ = 0;
+  std::chrono::nanoseconds reported_at_{};
   std::thread thread_;
 };
 

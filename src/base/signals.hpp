@@ -1,5 +1,5 @@
-// Signals belong to the program, and Once may be a library inside it: its threads handle none, and its writes to closed
-// connections raise none.
+// Signals belong to the program, which may use Once as a library: Once's threads handle no signals, and its writes to
+// closed connections raise none.
 #pragma once
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 namespace once::base {
 
-// Blocks all signals on this thread while a thread is started, which inherits the mask: our threads never run the
+// Blocks all signals on this thread while a thread is started, which inherits the mask: Once's threads never run the
 // program's signal handlers.
 class SignalsBlocked {
  public:

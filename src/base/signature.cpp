@@ -164,7 +164,7 @@ SignatureKey::Made SignatureKey::of_public(PublicKey key) {
       const int bits = EVP_PKEY_get_bits(key.get());
       if (bits < least_rsa_bits || bits > most_rsa_bits) {
         return std::unexpected(
-            fmt::format("is an RSA key of {} bits, {} to {} are taken", bits, least_rsa_bits, most_rsa_bits));
+            fmt::format("is an RSA key of {} bits, {} to {} are accepted", bits, least_rsa_bits, most_rsa_bits));
       }
       if (!sound(key.get())) return std::unexpected("is not a valid RSA key");
       return SignatureKey(SignatureAlgorithm::rs256, std::move(key));

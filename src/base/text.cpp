@@ -122,7 +122,7 @@ std::string format_duration(Duration duration) {
   const auto value = static_cast<std::uint64_t>(duration.count());
   const Unit* best = &duration_units.front();
   for (const Unit& unit : duration_units) {
-    // "24h" reads better than "1d".
+    // "24h" is more common than "1d".
     if (value % unit.factor == 0 && (unit.factor != day_ms || value > day_ms)) best = &unit;
   }
   return fmt::format("{}{}", value / best->factor, best->name);

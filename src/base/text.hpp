@@ -16,7 +16,7 @@ namespace once::base {
 
 // "a,,b" has three parts; "" has one, empty.
 std::vector<std::string_view> split(std::string_view text, char separator);
-// Without blanks, tabs and line ends on both sides.
+// The text without blanks, tabs and line ends on both sides.
 std::string_view trim(std::string_view text);
 // Ignores the case of ASCII letters, for header names and the like.
 bool iequals(std::string_view left, std::string_view right);

@@ -170,11 +170,11 @@ Task<ServiceResponse> Claims::handle(const ServiceRequest& request) {
   co_return std::move(answered.response);
 }
 
-bool Claims::hold(std::size_t bytes, std::shared_ptr<const void>& held) {
-  if (bytes <= SharedOutcomes::largest_uncounted) return true;
-  if (!ports_.gateway.take_memory(HeldFor::replay, bytes)) return false;
+Reserved Claims::hold(std::size_t bytes, std::shared_ptr<const void>& held) {
+  if (bytes <= SharedOutcomes::largest_uncounted) return Reserved::yes;
+  if (ports_.gateway.take_memory(HeldFor::replay, bytes) == Reserved::no) return Reserved::no;
   held = std::make_shared<HeldAnswer>(ports_.gateway, bytes);
-  return true;
+  return Reserved::yes;
 }
 
 // Answers a request that was admitted.
@@ -236,7 +236,7 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     }
     if (claimed.overtaken) continue;  // the store now shows who has it
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
-    // A late copy of a claim that its owner has ended is in flight under its own nonce. Waiting does not help.
+    // This is a late copy of a claim that its owner has ended. Waiting does not help.
     const bool ended = op.record && (op.record->nonce == op.nonce || op.record->nonce == released_nonce(op.nonce));
     if (!in_flight || ended || asked->name.wait <= Duration::zero()) break;
     Op seen;
@@ -249,7 +249,7 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     break;
   }
   std::shared_ptr<const void> held;
-  if (!hold(value_size(op), held)) {
+  if (hold(value_size(op), held) == Reserved::no) {
     of_scope.count(ClaimsResult::error);
     co_return answers_.no_memory();
   }
@@ -283,7 +283,7 @@ Task<ClaimsAnswer> Claims::lookup(Call call) {
     co_await wait_for_owner(owner, op.id, call.request.client_left, op);
   }
   std::shared_ptr<const void> held;
-  if (!hold(value_size(op), held)) co_return answers_.no_memory();
+  if (hold(value_size(op), held) == Reserved::no) co_return answers_.no_memory();
   ClaimsAnswer found = answers_.found(op);
   found.response.held = std::move(held);
   co_return found;
@@ -305,7 +305,7 @@ Task<ClaimsAnswer> Claims::follow(Call call) {
     co_await progress_.wait(id, asked->name.wait, asker, place, seen);
   }
   std::shared_ptr<const void> held;
-  if (!hold(value_size(seen), held)) co_return answers_.no_memory();
+  if (hold(value_size(seen), held) == Reserved::no) co_return answers_.no_memory();
   ClaimsAnswer followed = answers_.followed(seen, place);
   followed.response.held = std::move(held);
   co_return followed;
@@ -389,7 +389,7 @@ Task<ClaimsAnswer> Claims::succeed(Call call, ClaimHandle handle) {
   co_await finish(op);
   if (op.status != OpStatus::done) co_return answers_.not_done(op);
   ClaimsAnswer ended = answers_.succeeded(op, asked->value);
-  if (!hold(ended.response.body.size(), ended.response.held)) co_return answers_.no_memory();
+  if (hold(ended.response.body.size(), ended.response.held) == Reserved::no) co_return answers_.no_memory();
   co_return ended;
 }
 

@@ -76,10 +76,10 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   void connected() override { ports_.metrics.connections_open.add(); }
   void disconnected() override { ports_.metrics.connections_open.subtract(); }
   void displaced() override { ports_.metrics.connections_displaced.add(); }
-  bool take_memory(std::size_t bytes) override { return ports_.gateway.take_memory(HeldFor::request, bytes); }
+  Reserved take_memory(std::size_t bytes) override { return ports_.gateway.take_memory(HeldFor::request, bytes); }
   void give_back_memory(std::size_t bytes) override { ports_.gateway.give_back_memory(HeldFor::request, bytes); }
-  // A large response counts against the memory limit until the client has read it. False: the limit is reached.
-  bool hold(std::size_t bytes, std::shared_ptr<const void>& held);
+  // A large response counts against the memory limit until the client has read it.
+  Reserved hold(std::size_t bytes, std::shared_ptr<const void>& held);
 
   // The refusal of a request because of its head.
   std::optional<ClaimsAnswer> refused(const http::RequestHead& head, const Route& route) const;
@@ -100,7 +100,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
 
   Task<void> finish(Op& op);
   OwnerWait owner_wait(Duration limit);
-  // Counts one more waiting client. False: too many wait already, so answer at once.
+  // Whether another client may wait; otherwise counts the refusal.
   bool may_wait();
   Task<WaitEnd> wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen);
   void count_acquired(const Op& claim, ScopeMetrics& of_scope);

@@ -91,7 +91,7 @@ Identities::Half Identities::proof(std::string_view tenant, const OperationId& i
   return half;
 }
 
-// One half is as random as the given nonce, the other half proves the tenant.
+// Half of the nonce is as random as the given one, the other half proves the tenant.
 Nonce Identities::owner(std::string_view tenant, const OperationId& id, const Nonce& given) const {
   HmacSha256::Stream stream = hmac_.start();
   stream.update_part(nonce_domain);

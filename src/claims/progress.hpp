@@ -19,7 +19,7 @@
 
 namespace once::claims {
 
-// What a piece counts against the limit in addition to its bytes; stores need about that much for it.
+// The size that a piece counts in addition to its bytes; stores need about that much for it.
 inline constexpr std::size_t piece_overhead = 128;
 
 // A chunk contains its piece and the total that all pieces up to it count, so any gateway can check the limit by
@@ -63,7 +63,7 @@ class Progress {
 
  private:
   static Op read_op(const OperationId& id, std::uint32_t from);
-  // False: `place` was changed, so read again.
+  // Whether `seen` is of the claim in `place`. Otherwise changes `place`: read again.
   static bool is_at(const Op& seen, ProgressPlace& place);
 
   const ProgressPorts ports_;

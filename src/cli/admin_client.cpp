@@ -96,7 +96,7 @@ AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::stri
   client::Options limits;
   limits.max_answer_body = std::size_t{256} << 20U;
   client::CurlTransport transport;
-  // The token is only for the gateway, and a local request must not depend on a proxy.
+  // No proxy: it must not get the token, and a local request must not depend on it.
   client::Tried tried = transport.perform({.request = request,
                                            .headers = headers,
                                            .options = limits,

@@ -11,7 +11,7 @@ namespace once::cli {
 
 namespace {
 
-// Compares with a gateway that was started with the file `before`. False: that file has mistakes.
+// Compares with a gateway that was started with the file `before`. Returns whether that file is valid.
 bool compare_with(const ServeOptions& options, const std::string& before, const Config& config) {
   ServeOptions others = options;
   others.config_file = before;

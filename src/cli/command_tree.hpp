@@ -1,5 +1,4 @@
-// The commands and options behind --help. The completion is made from the same
-// definitions, so that a new command or option is in it, too.
+// The commands and options behind --help. The completion is generated from them, so it has every command and option.
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,8 @@ struct ConnectionLimit {
   std::size_t needed = 0;
 };
 
-// `auto` uses what is available. A configured number is used as far as possible, and `needed` is set if there are too
-// few descriptors for each client connection to have one to a backend.
+// For `auto`, all that is available. A configured number is used as far as possible, and `needed` is set if there are
+// too few descriptors for each client connection to have one to a backend.
 ConnectionLimit connection_limit(const Config& config, const DescriptorBudget& budget);
 
 }  // namespace once::cli

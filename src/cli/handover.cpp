@@ -41,14 +41,14 @@ std::string variable(std::string_view name) {
   return value == nullptr ? "" : value;
 }
 
-bool is_ours(std::string_view entry) {
+bool is_replaced(std::string_view entry) {
   // Watchdog pings may come from the successor, too.
   return entry.starts_with("LISTEN_") || entry.starts_with("WATCHDOG_PID") || entry.starts_with(channel_variable) ||
          entry.starts_with(kept_variable);
 }
 
-// Everything that the new program needs, prepared before the fork: after a fork in a process with threads, nothing may
-// be allocated.
+// Everything that the new program needs, allocated before the fork: in a process with threads, the child must not
+// allocate.
 struct Prepared {
   std::vector<std::string> texts;
   std::vector<char*> arguments;
@@ -68,7 +68,7 @@ void prepare(Prepared& out, const std::vector<std::string>& command, const std::
   out.texts = command;
   const std::size_t arguments = command.size();
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
-    if (!is_ours(*entry)) out.texts.emplace_back(*entry);
+    if (!is_replaced(*entry)) out.texts.emplace_back(*entry);
   }
   out.texts.push_back(fmt::format("LISTEN_FDS={}", sockets.size()));
   out.texts.push_back(fmt::format("LISTEN_FDNAMES={}", names));
@@ -136,7 +136,7 @@ Message Successor::receive() const {
   return read_from(channel_.get());
 }
 
-void Successor::say_yours() const {
+void Successor::send_yours() const {
   send(channel_.get(), Message::yours);
 }
 
@@ -153,14 +153,14 @@ void Successor::end() const {
   }
 }
 
-void Predecessor::say_checked() const {
+void Predecessor::send_checked() const {
   if (!channel_.open()) return;
   send(channel_.get(), Message::checked);
   // A message came or the old process has ended: either way it has closed the store.
   read_from(channel_.get());
 }
 
-void Predecessor::say_ready() {
+void Predecessor::send_ready() {
   if (!channel_.open()) return;
   send(channel_.get(), Message::ready);
   channel_ = Descriptor();
@@ -175,7 +175,7 @@ Result<Origin> origin_of_process() {
     origin.watchdog = std::chrono::microseconds(std::min<std::uint64_t>(*watchdog, longest_watchdog));
   }
   const std::string count = variable("LISTEN_FDS");
-  // The variables were meant for another process, from which this one inherited its environment.
+  // The variables were set for the process from which this one inherited its environment.
   if (count.empty() || variable("LISTEN_PID") != std::to_string(::getpid())) return origin;
   auto sockets = http::inherited_sockets(count, variable("LISTEN_FDNAMES"));
   if (!sockets) return std::unexpected(sockets.error());

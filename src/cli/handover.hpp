@@ -40,10 +40,10 @@ class Successor {
   bool speaks() const;
   // `none`: the successor has ended.
   Message receive() const;
-  void say_yours() const;
-  // False: it has ended, whatever it said before.
+  void send_yours() const;
+  // Whether it has not ended, whatever messages it has sent.
   bool runs() const;
-  // Kills it if it has not ended by itself. It is completely gone when this returns.
+  // Kills it if it has not ended by itself. Returns when the process no longer exists.
   void end() const;
 
  private:
@@ -62,8 +62,8 @@ class Predecessor {
   bool exists() const { return channel_.open(); }
 
   // Returns when the store may be opened, as soon as the old process has closed it.
-  void say_checked() const;
-  void say_ready();
+  void send_checked() const;
+  void send_ready();
 
  private:
   Descriptor channel_;

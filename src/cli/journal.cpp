@@ -34,7 +34,7 @@ void print_segment(const journal::SegmentReport& segment) {
     text += fmt::format("  offset {}: {}\n", damage.offset, damage.what);
   }
   if (segment.cut > 0) {
-    text += fmt::format("  {} at the end are of a write that was interrupted\n", plural(segment.cut, "byte"));
+    text += fmt::format("  {} at the end belong to an interrupted write\n", plural(segment.cut, "byte"));
   }
   if (!segment.end_is_known) {
     text += "  The process did not stop cleanly: after a crash, records that were cut off at the end cannot be seen.\n";

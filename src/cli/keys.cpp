@@ -23,7 +23,7 @@ constexpr const char* keys_exit_codes =
 constexpr std::array<std::string_view, 7> states = {"started",   "succeeded", "failed",   "unknown",
                                                     "tombstone", "lapsed",    "unsettled"};
 
-// Shows no range in the help, unlike CLI's own checks.
+// Unlike CLI's own checks, does not show the range in the help.
 void expect_number(CLI::Option& option, std::uint64_t least, std::uint64_t most) {
   option.type_name("N")->check([least, most](const std::string& text) {
     const auto number = parse_number(text);
@@ -166,8 +166,7 @@ Run add_keys(CLI::App& app) {
   CLI::App& show = add(*keys, *options, "show", "One key");
   add_id(show, *options).required();
   show.add_flag("--body", options->body, "Include the recorded response");
-  show.add_flag("--follow", options->follow,
-                "Write the body of the response to stdout, as it comes if it still streams, and nothing else")
+  show.add_flag("--follow", options->follow, "Write only the body of the response to stdout, live if it still streams")
       ->excludes("--body");
   show.add_flag("--json", options->json, "Print the key as JSON")->excludes("--follow");
   add_find(*keys, *options);

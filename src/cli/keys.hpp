@@ -79,7 +79,7 @@ std::optional<std::string> change_members(const KeysOptions& options, std::strin
 std::string_view consequence(std::string_view action, const KeysOptions& options);
 // Asks at the terminal.
 bool operator_agrees(std::string_view question);
-bool somebody_can_be_asked();
+bool is_interactive();
 
 // For people.
 void print_table(const std::vector<JsonTree>& keys);

@@ -108,7 +108,7 @@ bool operator_agrees(std::string_view question) {
   return trim(answer) == "yes";
 }
 
-bool somebody_can_be_asked() {
+bool is_interactive() {
   return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
 }
 
@@ -129,7 +129,7 @@ int change_keys(const KeysOptions& options, std::string_view action) {
   if (options.id.empty()) return change_many(options, action);
   if (has_filter(options)) return usage_error("use an ID or filters such as --state unknown, not both");
   if (options.dry_run) return usage_error("--dry-run is for many keys; `once keys show` shows one");
-  if (!options.yes && !somebody_can_be_asked()) return usage_error("there is no terminal to confirm this; use --yes");
+  if (!options.yes && !is_interactive()) return usage_error("there is no terminal to confirm this; use --yes");
   const auto members = change_members(options, action);
   return members ? change_one(options, action, *members) : 2;
 }

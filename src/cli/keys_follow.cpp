@@ -30,7 +30,7 @@ std::string for_terminal(std::string part) {
 }
 
 // Reports how the body ended. A partial body that looks complete would mislead scripts.
-int told_end(const std::string& state) {
+int report_end(const std::string& state) {
   if (state == "whole") return 0;
   if (state == "stopped") {
     print_error("the response was stopped here");
@@ -64,7 +64,7 @@ int follow_body(const KeysOptions& options) {
     if (!written) return 1;
     const JsonTree* next = part->find("next");
     const std::string state = text_of(*part, "state");
-    if (next == nullptr || next->string() == nullptr) return told_end(state);
+    if (next == nullptr || next->string() == nullptr) return report_end(state);
     cursor = *next->string();
   }
 }

@@ -16,11 +16,11 @@ namespace once::cli {
 
 namespace {
 
-// The admin interface's limit.
+// The limit of the admin interface for one request.
 constexpr std::size_t batch_size = 100;
 constexpr std::size_t most_shown = 20;
 // Without a terminal, progress is logged.
-constexpr std::size_t said_every = 1000;
+constexpr std::size_t reported_every = 1000;
 
 struct Chosen {
   std::string id;
@@ -70,7 +70,8 @@ void show_chosen(const std::vector<JsonTree>& first, const std::map<std::string,
   print(fmt::format("{}: {}\n", counted(count), parts));
 }
 
-// Counts the results of a batch; keys that were not tried return to the front. False: stop.
+// Counts the results of a batch; keys that were not tried return to the front. Returns whether to send
+// another batch.
 bool take_results(const JsonTree& answer, const std::map<std::string, std::string>& versions, std::deque<Chosen>& queue,
                   Tally& tally) {
   std::map<std::string, std::pair<std::string, std::string>> results;  // result and detail, by id
@@ -103,11 +104,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void tell(std::size_t tried) {
+  void show(std::size_t tried) {
     if (all_ <= batch_size) return;
     if (terminal_) {
       fmt::print(stderr, "\r{} of {} tried", tried, all_);
-    } else if (tried / said_every != reported_ / said_every) {
+    } else if (tried / reported_every != reported_ / reported_every) {
       print_error(fmt::format("{} of {} tried", tried, all_));
     }
     reported_ = tried;
@@ -136,8 +137,8 @@ void change_all(const KeysOptions& options, std::string_view action, const std::
                 std::deque<Chosen> queue, Tally& tally) {
   const std::size_t all = queue.size();
   Progress progress(all);
-  bool goes_on = true;
-  while (goes_on && !queue.empty()) {
+  bool continues = true;
+  while (continues && !queue.empty()) {
     std::vector<Chosen> batch;
     std::map<std::string, std::string> versions;
     while (!queue.empty() && batch.size() < batch_size) {
@@ -149,12 +150,12 @@ void change_all(const KeysOptions& options, std::string_view action, const std::
         ask_admin(options.admin, "POST", fmt::format("/v1/keys/{}", action), batch_json(batch, members));
     const auto results = answer.status == 200 ? JsonTree::parse(answer.body) : std::nullopt;
     if (results) {
-      goes_on = take_results(*results, versions, queue, tally);
+      continues = take_results(*results, versions, queue, tally);
     } else {
       for (const Chosen& key : batch) tally.add(key.id, std::string(result_without_answer(answer)), answer.error);
-      goes_on = false;
+      continues = false;
     }
-    progress.tell(all - queue.size());
+    progress.show(all - queue.size());
   }
   for (const Chosen& key : queue) tally.add(key.id, "left", "not tried");
 }
@@ -221,7 +222,7 @@ int change_many(const KeysOptions& options, std::string_view action) {
   }
   if (!options.json) show_chosen(first, by_state, queue.size());
   if (options.dry_run) return 0;
-  if (!options.yes && !somebody_can_be_asked()) {
+  if (!options.yes && !is_interactive()) {
     return usage_error("nothing was changed: there is no terminal to confirm this; use --yes");
   }
   if (!options.yes && !operator_agrees(fmt::format("For each key: {}", consequence(action, options)))) {

@@ -32,7 +32,7 @@ constexpr std::size_t descriptors_of_thread = 4;
 constexpr int look_round_milliseconds = 1000;
 constexpr int store_look_milliseconds = 10;
 // Memory that connections release is fragmented by others, and stays with the process until it is trimmed.
-constexpr std::uint64_t trim_after_rests = 256;
+constexpr std::uint64_t trim_after_releases = 256;
 
 unsigned thread_count(const Config& config) {
   return config.threads != 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
@@ -161,9 +161,9 @@ void Running::reopen_access_log() {
 Result<void> Running::start() {
   descriptors_.limit = raise_descriptor_limit();
   if (auto opened = open_access_log(config_); !opened) return opened;
-  // A dying process may hold the journal for a moment longer than the channel.
+  // A dying process may hold the journal for a moment after its end of the channel is closed.
   const bool replaces = renewal_.origin.predecessor.exists();
-  renewal_.origin.predecessor.say_checked();
+  renewal_.origin.predecessor.send_checked();
   StoreSettings settings = store_settings(config_);
   if (replaces) settings.patience = config_.timeouts.handover;
   auto store = open_store(config_.store, settings, {.clock = clock_, .log = log_});
@@ -213,7 +213,7 @@ Result<void> Running::start() {
                           {"claims", claims_address()},
                           {"store", store_text(config_)}});
   watch_loops(renewal_.origin.watchdog);
-  renewal_.origin.predecessor.say_ready();
+  renewal_.origin.predecessor.send_ready();
   notify("READY=1");
   return {};
 }
@@ -241,7 +241,7 @@ int Running::wait() {
     if (ended == Ended::no && sources[2].revents != 0) ended = on_successor();
     if (ended == Ended::no) ended = go_on_handing_over();
     if (ended == Ended::no && drains_at_ && monotonic_now() >= *drains_at_) ended = drain_now();
-    if (ended == Ended::no) look_round();
+    if (ended == Ended::no) do_regular_work();
   }
   return join();
 }
@@ -262,14 +262,14 @@ void Running::watch_loops(std::chrono::nanoseconds limit) {
   if (admin_) watchdog_.watch(admin_->loop());
 }
 
-// Regular work that is not done by workers.
-void Running::look_round() {
+// Regular work that the workers do not do.
+void Running::do_regular_work() {
   if (watchdog_.due(monotonic_now())) notify("WATCHDOG=1");
   reopen_store();
   gateway_->reap();
-  const std::uint64_t rested = gateway_->rested();
-  if (rested - trimmed_at_ < trim_after_rests) return;
-  trimmed_at_ = rested;
+  const std::uint64_t releases = gateway_->idle_releases();
+  if (releases - trimmed_at_ < trim_after_releases) return;
+  trimmed_at_ = releases;
   ::malloc_trim(0);
 }
 
@@ -387,8 +387,8 @@ void Running::drain(bool successor) {
   const bool sockets_kept = successor || renewal_.origin.kept == SocketsKept::yes;
   log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}, {"successor", successor}});
   end_reloads();
-  // A second signal ends the process at once. With a successor this is the first one, and a service manager that stops
-  // both processes signals both.
+  // A second signal ends the process at once. With a successor, count one more: this is the first signal to this
+  // process, and a service manager that stops both processes signals both.
   std::thread([left = successor_ ? 2 : 1]() mutable {
     const sigset_t set = signals_of({SIGINT, SIGTERM});
     int signal = 0;

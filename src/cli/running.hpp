@@ -32,7 +32,7 @@
 
 namespace once::cli {
 
-// How a running process can be changed. Empty members: not at all.
+// How to reload or replace a running process. An empty member: that is not possible.
 struct Renewal {
   // Reads and prepares the configuration again; appends warnings.
   std::function<std::expected<Config, ConfigErrors>(ConfigErrors& warnings)> reread;
@@ -69,7 +69,7 @@ class Running final : private ReloadPort {
   Result<void> open_access_log(const Config& config);
   void reopen_access_log();
 
-  void look_round();
+  void do_regular_work();
   int poll_milliseconds() const;
   void watch_loops(std::chrono::nanoseconds limit);
   Ended on_signal(int signal);

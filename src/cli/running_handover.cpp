@@ -49,7 +49,7 @@ Running::Ended Running::on_successor() {
   switch (successor_->receive()) {
     case Message::checked:
       if (is_shared(*store_)) {
-        successor_->say_yours();
+        successor_->send_yours();
         begin(Handover::starting);
         return Ended::no;
       }
@@ -80,8 +80,9 @@ Running::Ended Running::go_on_handing_over() {
   const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
   if (in_time || successor_->speaks()) return Ended::no;
   return take_back(handover_ == Handover::emptying
-                       ? "running requests need the store for longer than half of timeouts.drain, and than 30 seconds"
-                       : "it took longer than half of timeouts.drain, and than 30 seconds");
+                       ? "running requests needed the store for longer than a handover may take: half of "
+                         "timeouts.drain, at least 30 seconds"
+                       : "it took longer than a handover may take: half of timeouts.drain, at least 30 seconds");
 }
 
 // A client that keeps its connection busy sends its next request within the grace period, and the response announces
@@ -98,7 +99,7 @@ void Running::pause() {
 void Running::close_claims() {
   if (!claims_ || claims_socket_.open()) return;
   claims_socket_ = Descriptor(::fcntl(claims_->listening(), F_DUPFD_CLOEXEC, 0));
-  if (!claims_socket_.open()) return;  // out of descriptors: tried again until the time for it is over
+  if (!claims_socket_.open()) return;  // out of descriptors: retried until the handover times out
   claims_->hand_over();
   claims_->begin_stop();
 }
@@ -122,7 +123,7 @@ void Running::give_up_store() {
   }
   log_.info("store closed for the successor");
   begin(Handover::given);
-  successor_->say_yours();
+  successor_->send_yours();
 }
 
 Running::Ended Running::take_back(std::string_view why) {

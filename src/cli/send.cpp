@@ -151,12 +151,13 @@ int send(const SendOptions& options) {
 }
 
 void explain_too_large(const client::Result& result, const std::string& again) {
-  const std::string_view said = result.answer->header("Idempotency-Status");
-  std::string text = fmt::format(
-      "{}, {}{}: {}", result.answer->status,
-      said.empty() ? "no Idempotency-Status" : "Idempotency-Status: ", plain(std::string(said)), result.detail);
+  const std::string_view idempotency_status = result.answer->header("Idempotency-Status");
+  std::string text = fmt::format("{}, {}{}: {}", result.answer->status,
+                                 idempotency_status.empty() ? "no Idempotency-Status" : "Idempotency-Status: ",
+                                 plain(std::string(idempotency_status)), result.detail);
   if (result.answer->status / 100 == 2) {
-    const bool safe = !said.empty() && said != "bypassed";  // a repeated request would be executed again
+    const bool safe =
+        !idempotency_status.empty() && idempotency_status != "bypassed";  // a repeated request would be executed again
     text += safe ? fmt::format("; to read it, run the same command with --stream {}", again)
                  : "; such a response needs --stream";
   }
@@ -273,12 +274,13 @@ void explain_no_answer(const SendOptions& options, const client::Result& result)
 // Without a gateway that honours the key, a retry may be executed a second time. Refusals and errors may come from a
 // proxy, and prove nothing. Other servers that honour keys need not report it: --quiet is for those.
 void warn_if_unprotected(const SendOptions& options, const client::Answer& answer) {
-  const std::string_view said = answer.header("Idempotency-Status");
-  if (said == "bypassed") {
+  const std::string_view idempotency_status = answer.header("Idempotency-Status");
+  if (idempotency_status == "bypassed") {
     print_error(
         "warning: Idempotency-Status: bypassed: Once did not protect this request, and a retry may be executed "
         "again; use a method that the route covers, and check that the store is up");
-  } else if (said.empty() && answer.replayed == client::Replayed::unsaid && answer.status < 400 && !options.quiet) {
+  } else if (idempotency_status.empty() && answer.replayed == client::Replayed::unsaid && answer.status < 400 &&
+             !options.quiet) {
     print_error(
         "warning: the response has no Idempotency-Status: if this server ignores the key, a retry may be executed "
         "again; send the request through Once");

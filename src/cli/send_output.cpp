@@ -24,7 +24,7 @@ Interruption::Interruption() {
   ::sigemptyset(&signals_);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals_, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // a closed reader of our output is a write error
+  ::signal(SIGPIPE, SIG_IGN);  // a closed output is reported as a write error
   waiter_ = std::thread([this] {
     int signal = 0;
     while (::sigwait(&signals_, &signal) != 0) {
@@ -37,7 +37,7 @@ Interruption::Interruption() {
 
 Interruption::~Interruption() {
   over_ = true;
-  ::pthread_kill(waiter_.native_handle(), SIGHUP);  // has no effect on a thread that has ended
+  ::pthread_kill(waiter_.native_handle(), SIGHUP);  // no effect on a thread that has ended
   waiter_.join();
 }
 

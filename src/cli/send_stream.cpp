@@ -233,8 +233,9 @@ int send_stop(const Sending& sending) {
   }
   if (is_stopped(got)) {
     if (sending.options.quiet) return 0;
-    print_error(got.stopped == Stopped::yes ? "stopped; the same command without --stop gets what came of the response"
-                                            : "the response had ended already");
+    print_error(got.stopped == Stopped::yes
+                    ? "stopped; the same command without --stop gets the recorded part of the response"
+                    : "the response had ended already");
     return 0;
   }
   if (result.happened == client::Happened::success) {

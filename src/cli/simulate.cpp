@@ -37,7 +37,7 @@ struct SimulateOptions {
 };
 
 constexpr auto progress_every = std::chrono::seconds(10);
-// Short enough to type, and more than anyone will ever run.
+// Short enough to type, and more seeds than can ever be run.
 constexpr std::uint64_t most_random_seed = 1'000'000'000'000;
 
 struct Totals {
@@ -124,7 +124,7 @@ class Runs {
       const sim::Report report = sim::simulate(seed, sim::KeepTrace::no, options_.store, layer_of(seed, options_));
       const std::scoped_lock lock(mutex_);
       totals_.add(seed, report);
-      tell_progress();
+      report_progress();
       if (totals_.failed_seed) stop_ = true;
     }
   }
@@ -132,7 +132,7 @@ class Runs {
   bool wanted(std::uint64_t run) const {
     return options_.length > Duration::zero() ? took() < options_.length : run < options_.runs;
   }
-  void tell_progress() {
+  void report_progress() {
     if (took() < reported_at_ + progress_every) return;
     reported_at_ = took();
     print_error(fmt::format("{} runs, {} s", totals_.runs,
@@ -255,8 +255,8 @@ Run add_simulate(CLI::App& app) {
       ->type_name("{" + all_stores() + "}");
   command
       ->add_option("--layer", options->layer_name,
-                   "Where every seed begins: with requests that come to the exchange, or with the bytes that clients "
-                   "and backends write; by default one seed in sixteen begins with bytes")
+                   "The layer that every seed simulates: exchanges (parsed requests) or bytes (connections of clients "
+                   "and backends); by default one seed in sixteen uses bytes")
       ->type_name("{exchanges,bytes}");
   command->add_flag("--trace", options->trace, "Print every step; with one seed");
   command->footer(

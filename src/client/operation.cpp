@@ -43,7 +43,7 @@ class Operation {
                                              .retry_after = retry_after,
                                              .left = time_left(),
                                              .chance = chance()});
-      tell(next);
+      report(next);
       if (next.verdict != Verdict::again) return ended(next.verdict, retry_after);
       ports_.timeline.wait(next.wait, stop_);
     }
@@ -166,7 +166,7 @@ class Operation {
     return number;
   }
 
-  void tell(const Next& next) const {
+  void report(const Next& next) const {
     if (!watcher_.on_try) return;
     watcher_.on_try({.number = result_.tries,
                      .happened = result_.happened,

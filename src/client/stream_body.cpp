@@ -51,9 +51,8 @@ Reading StreamBody::take_head(const Answer& head) {
     }
   } else if (!is_what_was_asked_for(attempt)) {
     why_ = fmt::format(
-        "the response does not continue at Idempotency-Offset {}: the part that was kept is of another attempt, or "
-        "what "
-        "it was a part of is gone",
+        "the response does not continue at Idempotency-Offset {}: the kept part belongs to another attempt, or its "
+        "response no longer exists",
         asked_offset_);
     return Reading::leave;
   }

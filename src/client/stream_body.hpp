@@ -32,7 +32,7 @@ class StreamBody final : public Receiver {
   std::vector<Header> resuming(const std::vector<Header>& headers) const;
 
   bool has_begun() const { return status_ != 0; }
-  // Whether, since the last call, bytes were given, or this try fell silent in the middle of a response.
+  // Whether bytes were received since the last call, or this try fell silent in the middle of a response.
   bool take_progress(Happened happened);
 
   const std::string& why() const { return why_; }  // the reason of new_attempt

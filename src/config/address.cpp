@@ -57,12 +57,12 @@ bool is_base_path(std::string_view path) {
 }
 
 bool is_socket_path(std::string_view path) {
-  constexpr std::size_t longest_path = 107;  // what the system takes
+  constexpr std::size_t longest_path = 107;  // the limit of sun_path
   return !path.empty() && path.size() <= longest_path &&
          std::ranges::none_of(path, [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; });
 }
 
-// What was given in place of a URL, without what may be a secret: user, password and query.
+// The error for text that is not a URL. Shows the text without user, password and query, which may be secret.
 std::unexpected<std::string> not_a_url(std::string_view expected, std::string_view given) {
   const std::size_t scheme = given.find("://");
   const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
@@ -84,7 +84,7 @@ std::optional<Address> parse_address(std::string_view text) {
 
 namespace {
 
-// As other servers write it.
+// Explains that :8080, as other servers accept it, needs a host.
 std::unexpected<std::string> not_an_address(std::string_view expected, std::string_view text) {
   std::string why = not_expected(expected, text).error();
   const auto port = text.starts_with(':') ? parse_port(text.substr(1)) : std::nullopt;

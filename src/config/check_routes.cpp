@@ -24,7 +24,7 @@ bool is_proven(const CallerSource& source) {
   return source.kind == CallerSource::Kind::jwt || source.kind == CallerSource::Kind::mtls_subject;
 }
 
-// A name that anybody can put into a request, and not something that only its owner has.
+// Whether the source is a header that any client can set to any value, rather than a credential.
 bool is_unproven_name(const CallerSource& source) {
   if (source.kind != CallerSource::Kind::header) return false;
   std::string name = source.name;
@@ -91,7 +91,7 @@ void check_callers(const Config& config, const Route& route, Findings& out) {
   }
 }
 
-// What a request has for other reasons: it is not one for each operation, or does not reach the gateway as it was sent.
+// Headers that do not identify one operation, or that do not reach the gateway as the client sent them.
 bool cannot_carry_keys(std::string_view name) {
   constexpr std::string_view others[] = {"Accept",
                                          "Accept-Encoding",
@@ -201,7 +201,7 @@ void check_conditional(const Route& route, Findings& out) {
                   names, names));
 }
 
-// What one call of a store behind a server may take.
+// The longest time that a call of a server store may take.
 Duration longest_store_call(const ServerSettings& server) {
   const Duration replicas = server.wait_replicas > 0 ? server.wait_timeout : Duration::zero();
   return server.connect_timeout + server.timeout + replicas;
@@ -225,7 +225,7 @@ void check_times(const Config& config, const Route& route, Findings& out) {
   }
 }
 
-// One warning, for the route that may take longest.
+// Gives one warning, for the route that may take longest.
 void check_drain(const Config& config, Findings& out) {
   const auto longest =
       std::ranges::max_element(config.routes, {}, [](const Route& each) { return each.policy.timeouts.response; });
@@ -242,7 +242,8 @@ bool has_lives(const Policy& policy) {
   return std::ranges::find(policy.scope, ScopePart::life) != policy.scope.end();
 }
 
-// A key may be recorded as long after its claim as its request may take, and counts from then.
+// The longest time that a record exists after its claim: the outcome may be recorded as late as the request times
+// out, and its ttl starts then.
 Duration longest_key(const Policy& policy) {
   return policy.timeouts.connect + policy.timeouts.response + policy.lease + terms_of(policy).ttl + policy.tombstone;
 }
@@ -255,7 +256,7 @@ bool is_same_path(const Route& a, const Route& b) {
   return PathPattern(a.path) == PathPattern(b.path);
 }
 
-// One route may use keys that another one ends.
+// A deletion on one route may end resources of another route, so all routes use the longest time.
 void check_lives(Config& config, Findings& out) {
   Duration longest{};
   for (const Route& route : config.routes) {
@@ -280,7 +281,8 @@ void check_lives(Config& config, Findings& out) {
   }
 }
 
-// Whether requests without a caller share keys only because caller_missing was not set. An address is always there.
+// Whether requests without a caller share keys only because caller_missing was not set. A request always has an
+// address.
 bool shares_unsaid(const Policy& policy) {
   const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
   return in_scope && !policy.caller_missing_chosen &&
@@ -288,7 +290,7 @@ bool shares_unsaid(const Policy& policy) {
                              [](const CallerSource& source) { return source.kind != CallerSource::Kind::client_ip; });
 }
 
-// An API whose clients show an X-Api-Key has no Authorization: there every caller would be the same one.
+// If clients of an API send X-Api-Key and no Authorization, all of them would be the same caller.
 void check_missing_callers(const Config& config, Findings& out) {
   const bool production = config.environment == Environment::production;
   std::vector<const Route*> unsaid;
@@ -325,7 +327,7 @@ bool is_host(std::string_view name) {
          });
 }
 
-// Whether some path that the route is for begins with this.
+// Whether a path that matches the pattern may begin with `prefix`.
 bool may_begin_with(std::string_view pattern, std::string_view prefix) {
   const std::vector<std::string_view> segments = split(pattern, '/');
   const std::vector<std::string_view> wanted = split(prefix, '/');
@@ -353,26 +355,28 @@ void check_places_of(const Route& route, Findings& out) {
   }
 }
 
-// A time that nothing waits for; one in the defaults may be for one route of many.
+// Warns about takeover_after on a route that never takes over. In the defaults it may be meant for another route.
 void check_takeovers(const Config& config, Findings& out) {
   const auto takes_over = [](const Route& route) { return route.policy.on_unknown == OnUnknown::takeover; };
   const bool anywhere = std::ranges::any_of(config.routes, takes_over);
   for (const Route& route : config.routes) {
     const auto own = config.places.find(fmt::format("routes.{}.takeover_after", &route - config.routes.data()));
-    const bool said = own != config.places.end() || (!anywhere && config.places.contains("defaults.takeover_after"));
-    if (!said || takes_over(route)) continue;
+    const bool is_set = own != config.places.end() || (!anywhere && config.places.contains("defaults.takeover_after"));
+    if (!is_set || takes_over(route)) continue;
     out.warning(route, {"takeover_after", "on_unknown"}, "takeover_after has no effect without on_unknown: takeover");
   }
 }
 
-// A limit of the recording of streams where none are recorded; one in the defaults may be for one route of many.
+// Warns about record.max_stream on a route that records no streams. In the defaults it may be meant for another
+// route.
 void check_streams(const Config& config, Findings& out) {
   const auto streams = [](const Route& route) { return route.policy.record.stream != StreamRecording::off; };
   const bool anywhere = std::ranges::any_of(config.routes, streams);
   for (const Route& route : config.routes) {
     const auto own = config.places.find(fmt::format("routes.{}.record.max_stream", &route - config.routes.data()));
-    const bool said = own != config.places.end() || (!anywhere && config.places.contains("defaults.record.max_stream"));
-    if (!said || streams(route)) continue;
+    const bool is_set =
+        own != config.places.end() || (!anywhere && config.places.contains("defaults.record.max_stream"));
+    if (!is_set || streams(route)) continue;
     out.warning(route, {"record.max_stream", "record.stream"},
                 "record.max_stream has no effect with record.stream: off; record.max_body applies to every response");
   }
@@ -383,7 +387,7 @@ struct Room {
   std::uint64_t bytes;
 };
 
-// One response may be larger than all that the store takes. `streamed`: of a response that is recorded as it comes.
+// Warns if one response may exceed what the store accepts. `streamed`: for responses recorded as they stream.
 void check_room(const Route& route, const Room& whole, const Room& streamed, Findings& out) {
   const RecordPolicy& record = route.policy.record;
   const auto warn = [&](std::string_view setting, std::uint64_t size, const Room& room) {
@@ -396,11 +400,11 @@ void check_room(const Route& route, const Room& whole, const Room& streamed, Fin
   if (record.stream != StreamRecording::off) warn("record.max_stream", record.max_stream, streamed);
 }
 
-// What one request or response may take, and what there is for all of them.
+// Compares the limit of one request or response with the limit of all together.
 void check_sizes(const Config& config, Findings& out) {
   const bool journal = config.store.starts_with("journal:");
   const bool memory = config.store.starts_with("memory:");
-  const bool spool_said = config.places.contains("limits.max_spool");
+  const bool spool_is_set = config.places.contains("limits.max_spool");
   for (const Route& route : config.routes) {
     const Policy& policy = route.policy;
     if (policy.max_large_request > policy.max_request_body && policy.max_large_request > config.limits.max_spool) {
@@ -408,7 +412,7 @@ void check_sizes(const Config& config, Findings& out) {
           "limits.max_spool ({}) is smaller than max_large_request ({}) of the route for {}: bodies between the two "
           "get 503, however often they are sent",
           format_size(config.limits.max_spool), format_size(policy.max_large_request), route_label(route));
-      if (spool_said)
+      if (spool_is_set)
         out.warning({"limits.max_spool"}, text);
       else
         out.warning(route, {"max_large_request"}, text);
@@ -441,7 +445,7 @@ void check_routes(Config& config, Findings& out) {
   for (const Upstream& upstream : config.upstreams) names.push_back(upstream.name);
   for (auto route = config.routes.begin(); route != config.routes.end(); ++route) {
     if (route->upstream.empty() && !names.empty()) route->upstream = names.front();
-    const bool refused = config.places.contains("upstreams." + route->upstream);  // it is there, with a mistake
+    const bool refused = config.places.contains("upstreams." + route->upstream);  // it exists, but has a mistake
     if (!names.empty() && !refused && std::ranges::find(names, route->upstream) == names.end()) {
       out.error(
           *route, {"upstream"},

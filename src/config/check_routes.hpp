@@ -5,7 +5,7 @@
 
 namespace once::config {
 
-// Fills in the upstreams of routes, and what follows from all of them together.
+// Fills in the upstreams of routes, and the values that depend on all routes.
 void check_routes(Config& config, Findings& out);
 
 }  // namespace once::config

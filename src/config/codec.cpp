@@ -24,7 +24,7 @@ std::string identity(const std::string& text) {
   return text;
 }
 
-// Values within limits: how they are parsed and written is all that differs.
+// A value within a range. Only parsing and formatting differ between types.
 template <class T, class Parse, class Format>
 Codec<T> ranged(const std::string& expected, Range<T> range, Parse parse, Format format, Syntax syntax) {
   const std::string least = format(range.least);
@@ -45,7 +45,7 @@ Codec<T> ranged(const std::string& expected, Range<T> range, Parse parse, Format
   };
 }
 
-// The same, or the word "auto", which is 0.
+// The same, or the word "auto", which stands for 0.
 template <class T>
 Codec<T> auto_or_ranged(Range<T> range) {
   const auto parse = [](std::string_view text) -> std::optional<std::uint64_t> { return parse_number(text); };
@@ -63,7 +63,7 @@ Codec<T> auto_or_ranged(Range<T> range) {
   };
 }
 
-// Text that only has to pass a test.
+// Text that passes a test.
 template <class Test>
 Codec<std::string> tested(const std::string& expected, Test test, Syntax syntax) {
   return {
@@ -86,14 +86,14 @@ bool is_control(char c) {
   return (c >= 0 && c < ' ') || c == 0x7F;
 }
 
-// RFC 9110: what a header or cookie name may consist of.
+// A token of RFC 9110, as in header and cookie names.
 bool is_token(std::string_view text) {
   constexpr std::string_view separators = "\"(),/:;<=>?@[\\]{}";
   return !text.empty() && text.size() <= 100 &&
          std::ranges::all_of(text, [&](char c) { return is_visible(c) && !separators.contains(c); });
 }
 
-// scheme://host[:port] as browsers send it: in lower case, and without the port that the scheme has anyway.
+// scheme://host[:port] as browsers send it: in lower case, without the scheme's default port.
 bool is_origin(std::string_view text) {
   if (text == "*") return true;
   const std::size_t mark = text.find("://");
@@ -115,7 +115,7 @@ bool is_json_pointer(std::string_view text) {
   return true;
 }
 
-// Names of claims are any text, and often an address; what begins with a slash leads to one that is further down.
+// A claim's name is any text, often a URL. One that begins with a slash is a path to a nested claim.
 bool is_claim(std::string_view text) {
   return !text.empty() && text.size() <= 200 && std::ranges::all_of(text, is_visible) &&
          (!text.starts_with('/') || is_json_pointer(text));
@@ -133,7 +133,7 @@ std::string format_caller(const CallerSource& source) {
   return "";
 }
 
-// What can never be in a path that is matched (core/path.hpp) is a mistake.
+// Refuses segments that no normalized path (core/path.hpp) contains.
 bool is_pattern_segment(std::string_view segment, bool last) {
   if (segment.empty()) return last;
   if (segment == "." || segment == "..") return false;
@@ -162,7 +162,7 @@ bool is_file_path(std::string_view text) {
 }  // namespace
 
 std::unexpected<std::string> not_expected(std::string_view expected, std::string_view got) {
-  // What somebody pasted by mistake should not flood the terminal.
+  // Longer values are cut in error messages.
   constexpr std::size_t shown = 80;
   const bool cut = got.size() > shown;
   return std::unexpected(

@@ -18,7 +18,7 @@
 
 namespace once::config {
 
-// The error is a text that goes behind "name: ".
+// The error is the text after "name: ".
 template <class T>
 using Parsed = std::expected<T, std::string>;
 
@@ -61,35 +61,36 @@ Codec<std::string> optional_path_codec();                  // may be empty
 Codec<std::string> upstream_name_codec();                  // may be empty
 Codec<std::string> address_codec();
 Codec<std::string> address_or_off_codec();
-Codec<std::string> listener_or_off_codec();  // an address or a Unix socket
+Codec<std::string> listener_or_off_codec();  // an address, a Unix socket or off
 Codec<std::string> network_codec();
-// Names of hosts that are the same, with spaces between them; or * for all.
+// Equivalent host names separated by spaces, or * for all hosts.
 Codec<std::string> same_hosts_codec();
 Codec<std::string> base_path_codec();    // without a slash at its end; may be empty
 Codec<std::string> health_path_codec();  // may be empty
-Codec<std::string> host_rule_codec();    // which Host a backend gets
-Codec<std::string> route_host_codec();   // which hosts a route is for
+Codec<std::string> host_rule_codec();    // the Host that a backend gets
+Codec<std::string> route_host_codec();   // the hosts that a route matches
 Codec<UpstreamServer> server_codec();
 Codec<std::string> store_codec();
-Codec<std::string> secret_source_codec();  // file:PATH, env:NAME or the secret itself, which is not shown; may be empty
+Codec<std::string> secret_source_codec();  // file:PATH, env:NAME or the secret itself, which is never shown; may be
+                                           // empty
 Codec<std::string> pattern_codec();
 Codec<CallerSource> caller_codec();
 Codec<KeySource> key_source_codec();
 Codec<Method> method_codec();
-Codec<std::string> origin_codec();  // as a browser writes it, or *
+Codec<std::string> origin_codec();  // as browsers send it, or *
 
-// Words for the values of an enum, in the order they are shown.
+// The words for the values of an enum, in the order in which they are shown.
 template <class Enum>
 using Choices = std::vector<std::pair<std::string_view, Enum>>;
 
 // "retry, takeover or hold"
 std::string or_list(const std::vector<std::string_view>& words);
-// YAML has several spellings of a truth value. Where one of on, yes and true is among `words`, the other two mean it as
-// well, and likewise of off, no and false: the word that `text` stands for, or `text` itself.
+// YAML has several spellings of a truth value. If `words` contains on, yes or true, the other two are accepted for
+// it, and likewise for off, no and false. Returns the word that `text` stands for, or `text` itself.
 std::string_view same_word(std::string_view text, const std::vector<std::string_view>& words);
-// `words` with all of these spellings.
+// `words` with all of their accepted spellings.
 std::vector<std::string_view> with_spellings(const std::vector<std::string_view>& words);
-// What to add to an error when `word` looks like one of the others; may be empty.
+// "; did you mean …" if `word` resembles one of the others; else empty.
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& words);
 
 template <class Enum>

@@ -38,21 +38,22 @@ struct LogSettings {
   std::string access_file;  // empty: standard output
 };
 
-// Tokens that say who a key belongs to.
+// Verification of the tokens that identify callers.
 struct JwtSettings {
   std::vector<std::string> keys;         // files with public keys
   std::vector<std::string> secrets;      // files with a secret each
-  std::string header = "Authorization";  // there behind the scheme Bearer, in any other the token alone
+  std::string header = "Authorization";  // `Authorization` contains the token after "Bearer", any other header the
+                                         // token alone
   JwtRules rules;
-  std::shared_ptr<const JwtVerifier> verifier;  // filled in by prepare(); null without keys
+  std::shared_ptr<const JwtVerifier> verifier;  // set by prepare(); null without keys
 };
 
 struct Config {
   std::vector<std::string> include;       // other files, read with this one
   std::string listen = "127.0.0.1:8080";  // "off": only over TLS
   std::string admin = "127.0.0.1:8081";   // "off": no admin interface
-  std::string admin_token;                // where it is found, or itself; empty: none
-  std::string admin_token_secret;         // filled in by prepare(); never logged
+  std::string admin_token;                // the token, or its source (secret_source_codec()); empty: none
+  std::string admin_token_secret;         // set by prepare(); never logged
   std::vector<ReadyCheck> ready_checks = {ReadyCheck::store, ReadyCheck::descriptors};
   unsigned threads = 0;  // 0: one per core
   Environment environment = Environment::development;
@@ -60,21 +61,21 @@ struct Config {
   MemoryStoreSettings memory;
   journal::JournalSettings journal;
   ServerSettings server;
-  std::vector<std::string> encryption_keys;  // files; the first one seals, all of them open
-  std::vector<std::string> sealing_secrets;  // what is in them, filled in by prepare(); never logged
+  std::vector<std::string> encryption_keys;  // files; the first key encrypts, all of them decrypt
+  std::vector<std::string> sealing_secrets;  // their contents, set by prepare(); never logged
   std::string data_dir = "./once-data";
   std::string secret_file;
-  std::string secret;                           // filled in by prepare(); never logged
+  std::string secret;                           // set by prepare(); never logged
   std::string errors_base = "urn:once:error:";  // problem `type` = this + code
-  std::vector<Upstream> upstreams;              // the first is the default one
+  std::vector<Upstream> upstreams;              // the first is the default
   Policy defaults;
-  std::vector<Route> routes;  // first match wins; prepare() makes one for everything when there is none
+  std::vector<Route> routes;  // first match wins; if there is none, prepare() adds one for every request
   LogSettings log;
-  std::string audit_log;                                 // a file; empty: what operators do is on the log only
+  std::string audit_log;                                 // a file; empty: operators' actions are only logged
   Duration count_keys_every = std::chrono::seconds(15);  // 0: never
-  Limits limits;                                         // without max_connections, which is the next
-  std::string spool_folder;                              // limits.spool_directory or its default, by prepare()
-  std::size_t max_connections = 0;                       // 0: by the limit of file descriptors
+  Limits limits;                                         // except max_connections, which is the next member
+  std::string spool_folder;                              // limits.spool_directory or its default, set by prepare()
+  std::size_t max_connections = 0;                       // 0: derived from the limit of file descriptors
   ClientTimeouts timeouts;
   PoolSettings pool;
   ClaimsSettings claims;
@@ -83,15 +84,15 @@ struct Config {
   bool proxy_protocol_listen = false;
   bool proxy_protocol_tls = false;
   std::vector<std::string> proxy_protocol_from;       // networks
-  std::vector<std::string> same_hosts;                // groups: names with spaces between them
-  std::vector<std::string> upgrades = {"websocket"};  // protocols that a client may switch to
+  std::vector<std::string> same_hosts;                // groups of names separated by spaces
+  std::vector<std::string> upgrades = {"websocket"};  // protocols that clients may upgrade to
   http::TlsServerSettings tls;
   http::TlsClientSettings upstream_tls;
   Where defaults_where;
-  // Where each setting stands that a file has: "listen", "defaults.lease", "routes.0.lease", "upstreams.NAME.queue",
-  // "claims.tokens.NAME". Not those that a flag has changed.
+  // The position of each setting in its file, by name: "listen", "defaults.lease", "routes.0.lease",
+  // "upstreams.NAME.queue", "claims.tokens.NAME". Settings that a flag has changed are not included.
   std::map<std::string, Where, std::less<>> places;
-  std::set<std::string, std::less<>> refused;  // settings whose values were mistakes, by these names
+  std::set<std::string, std::less<>> refused;  // settings with an invalid value, by the same names
 };
 
 }  // namespace once::config

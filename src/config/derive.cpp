@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What has expired may stay for a part of the time that it was kept for.
+// Expired records may be kept for a fraction of their ttl.
 Duration part_of_ttl(const Config& config) {
   Duration shortest = config.routes.empty() ? config.defaults.ttl : Duration::max();
   for (const Route& route : config.routes) shortest = std::min(shortest, route.policy.ttl);

@@ -1,11 +1,11 @@
-// Values that follow from settings, and so are none themselves.
+// Values derived from settings, which have no setting of their own.
 #pragma once
 
 #include "config/config.hpp"
 
 namespace once::config {
 
-// Fills them in. The settings are complete: of all files, and of the command line.
+// Sets them. Call after all files and the command line are read.
 void derive(Config& config);
 
 }  // namespace once::config

@@ -1,4 +1,5 @@
-// What settings name outside of the configuration: files, folders, and secrets in files or in the environment.
+// Checks what settings refer to outside of the configuration: files, folders, and secrets in files or in the
+// environment.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -36,8 +37,8 @@ void take_secret(std::expected<Secret, std::string> read, std::string_view setti
   into = std::move(read->bytes);
 }
 
-// Whether every one of the files can be read; one that cannot is reported with its setting. They are not opened here:
-// a pipe can be read only once.
+// Whether all of the files can be read; reports those that cannot with their setting. Does not open them: a pipe can
+// be read only once.
 bool can_read(std::string_view setting, std::span<const std::string> files, Findings& out) {
   bool all = true;
   for (const std::string& file : files) {
@@ -65,7 +66,7 @@ bool can_read_client_files(const http::TlsClientSettings& tls, Findings& out) {
 
 void read_tls_files(const Config& config, Findings& out) {
   http::Warnings warnings;
-  const auto told = [&](std::string_view group, std::string_view setting, const auto& made) {
+  const auto report = [&](std::string_view group, std::string_view setting, const auto& made) {
     if (!made) out.error({setting}, fmt::format("{}: {}", group, made.error().detail));
     for (const std::string& warning : warnings) out.warning({setting}, fmt::format("{}: {}", group, warning));
     warnings.clear();
@@ -74,13 +75,14 @@ void read_tls_files(const Config& config, Findings& out) {
   if (serves && can_read_server_files(config.tls, out)) {
     const auto made = http::TlsServerContext::make(config.tls, warnings);
     const std::string& ca = config.tls.client_ca;
-    told("tls", !made && !ca.empty() && made.error().detail.contains(ca) ? "tls.client_ca" : "tls.certificates", made);
+    report("tls", !made && !ca.empty() && made.error().detail.contains(ca) ? "tls.client_ca" : "tls.certificates",
+           made);
   }
   if (!has_https(config.upstreams) || !can_read_client_files(config.upstream_tls, out)) return;
   const auto made = http::TlsClientContext::make(config.upstream_tls, warnings);
   const std::string& ca = config.upstream_tls.ca;
   const bool own = made || ca.empty() || !made.error().detail.contains(ca);
-  told("upstream_tls", own ? "upstream_tls.certificate" : "upstream_tls.ca", made);
+  report("upstream_tls", own ? "upstream_tls.certificate" : "upstream_tls.ca", made);
   if (!config.upstream_tls.verify) {
     out.warning({"upstream_tls.verify"},
                 "upstream_tls.verify is no: an attacker on the network between Once and a backend can read and "
@@ -105,16 +107,16 @@ std::string message_of(int error) {
   return std::generic_category().message(error);
 }
 
-// Why nothing can be made in this folder, which exists; empty: it can be, as far as is known without trying.
+// Why no file can be created in this existing folder; empty: it seems possible. Does not try.
 std::string why_not_in(const std::string& folder) {
   struct statfs system{};
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) return message_of(errno);
   const bool kernels =
       ::statfs(folder.c_str(), &system) == 0 && (system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC);
-  return kernels ? message_of(EROFS) : "";  // its own files only, whoever asks
+  return kernels ? message_of(EROFS) : "";  // only the kernel creates files there
 }
 
-// Why a folder can neither be used nor be made, with those above it; empty: it can. Nothing is made.
+// Why a folder can neither be used nor created, with its parents; empty: it can. Creates nothing.
 std::string why_no_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::path at = std::filesystem::absolute(path, error).lexically_normal();
@@ -129,11 +131,11 @@ std::string why_no_folder(const std::string& path) {
   return fmt::format("{}: {}", path, error.message());
 }
 
-// As serve opens a file to write to its end, but nothing is made.
+// Why a file cannot be opened for appending, as `serve` would; empty: it can. Creates nothing.
 std::string why_no_file(const std::string& path, int flags) {
   struct stat status{};
   if (::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
-    // Opened and closed again, it would tell its reader that nothing more comes.
+    // Opening and closing a pipe would signal the end to its reader.
     return ::access(path.c_str(), W_OK) == 0 ? "" : message_of(errno);
   }
   const Descriptor file(::open(path.c_str(), flags | O_APPEND | O_CLOEXEC | O_NONBLOCK));
@@ -261,7 +263,7 @@ Checked check_secrets(Config& config, const Environ& environ) {
   if (secret) config.secret = secret->bytes;
   if (!secret) {
     out.error({"secret_file"}, secret.error());
-  } else if (secret->bytes.empty() && !secret->warning.empty()) {  // serving would refuse to go without one
+  } else if (secret->bytes.empty() && !secret->warning.empty()) {  // serve would refuse to start without a secret
     out.error({"store", "environment"}, secret->warning);
   } else if (!secret->warning.empty()) {
     out.warning({"secret_file"}, secret->warning);

@@ -15,16 +15,15 @@ class Findings {
 
   explicit Findings(const Config& config) : config_(config) {}
 
-  // Told at the first of `settings` that stands in a file; without a place when none does: then a flag has set them, or
-  // nothing has. Not told when one of them was refused as it was read: that mistake is told already, and this one may
-  // only follow from it.
+  // Reported at the first of `settings` that is in a file; without a position if none is, as when a flag has set it.
+  // Not reported if one of them was refused when it was read: this mistake may only be a consequence of that one.
   void error(Names settings, std::string text);
   void warning(Names settings, std::string text);
-  // The same for settings of a route: in it, or in the defaults, or else at the route itself.
+  // The same for settings of a route. Its position is in the route, else in the defaults, else the route itself.
   void error(const Route& route, Names settings, std::string text);
   void warning(const Route& route, Names settings, std::string text);
 
-  // Each once, though several routes may have it from the defaults.
+  // The findings without duplicates: several routes may have the same one from the defaults.
   Checked take();
 
  private:

@@ -20,13 +20,13 @@ constexpr std::size_t most_included = 1000;
 class Matches {
  public:
   explicit Matches(const std::string& pattern) {
-    static thread_local int reason = 0;  // glob(3) tells a plain function
+    static thread_local int reason = 0;  // glob(3) reports errors to a plain function
     reason = 0;
-    const auto told = [](const char*, int error) {
+    const auto on_error = [](const char*, int error) {
       reason = error;
       return 1;
     };
-    const int status = ::glob(pattern.c_str(), 0, told, &found_);
+    const int status = ::glob(pattern.c_str(), 0, on_error, &found_);
     if (status != 0 && status != GLOB_NOMATCH) error_ = reason != 0 ? reason : ENOMEM;
   }
   ~Matches() { ::globfree(&found_); }
@@ -45,7 +45,7 @@ class Matches {
   int error_ = 0;
 };
 
-// A pipe or a device could be waited for without end.
+// Regular files only: reading from a pipe or a device could block forever.
 std::expected<IncludedFile, std::string> read_one(const std::string& path) {
   std::error_code error;
   if (const auto status = std::filesystem::status(path, error); !error && !std::filesystem::is_regular_file(status)) {

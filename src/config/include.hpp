@@ -20,11 +20,11 @@ struct IncludedFile {
 
 using ReadIncluded = std::function<std::expected<std::vector<IncludedFile>, std::string>(const std::string& pattern)>;
 
-// A configuration file as a whole. The error says only why it cannot be read.
+// A whole configuration file. The error only contains the reason why it cannot be read.
 std::expected<std::string, std::string> read_config_file(const std::string& path);
 
-// What one item of `include` in the file `from` names: a path, or a pattern with * ? and [ in it, relative to the
-// folder of that file. Of a pattern in the order of their names, hidden files left out; it may match none.
+// The files that one item of `include` in the file `from` names. The item is a path, or a pattern with * ? and [,
+// relative to the folder of `from`. A pattern may match no file; matches are sorted by name, without hidden files.
 std::expected<std::vector<IncludedFile>, std::string> read_included(const std::string& pattern,
                                                                     const std::string& from);
 

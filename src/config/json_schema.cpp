@@ -20,7 +20,7 @@ std::string json_quoted(std::string_view text) {
   return out;
 }
 
-// A JSON object that is written: members in the order they were added, values as JSON already.
+// A JSON object to write: members in the order in which they were added, values already in JSON.
 class Object {
  public:
   Object& add(std::string_view name, std::string value) {
@@ -29,7 +29,7 @@ class Object {
   }
   Object& text(std::string_view name, std::string_view value) { return add(name, json_quoted(value)); }
 
-  // A member a line. Strings have no line ends of their own: JSON escapes them.
+  // One member per line. Values contain no line ends: JSON escapes them.
   std::string write() const {
     std::string out = "{";
     for (const auto& [name, value] : members_) {
@@ -50,7 +50,7 @@ std::string array(const std::vector<std::string>& items) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-// A word as YAML reads it when it is not in quotes.
+// How YAML reads this word without quotes.
 std::string as_yaml(std::string_view word) {
   double number = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
@@ -67,7 +67,7 @@ std::string words(const std::vector<std::string>& all) {
   return array(values);
 }
 
-// A value of which nobody can say more before its environment variables are known.
+// The value is only known when its environment variables are, so any text is valid.
 constexpr std::string_view variable_pattern = R"(\$\{[A-Za-z_][A-Za-z0-9_]*\})";
 
 std::string variable_reference() {
@@ -90,7 +90,7 @@ Object pattern_schema(const Syntax& syntax, const std::string& expected) {
   return out;
 }
 
-// One value. `expected` is what an editor says when the pattern does not match.
+// The schema of one value. `expected` is the message that an editor shows when the pattern does not match.
 Object value_schema(const Syntax& syntax, const std::string& expected) {
   if (syntax.words.empty()) return pattern_schema(syntax, expected);
   Object word;
@@ -104,7 +104,7 @@ std::string expected_of(const Setting<Target>& setting) {
   return setting.range.empty() ? setting.expected : fmt::format("{}, {}", setting.expected, setting.range);
 }
 
-// A single value need not be in brackets.
+// A single value needs no brackets.
 template <class Target>
 Object list_schema(const Setting<Target>& setting) {
   const std::string item = value_schema(setting.syntax, expected_of(setting)).write();
@@ -159,7 +159,7 @@ std::string setting_schema(const Setting<Target>& setting, const Target& default
 
 Object map_of(const Object& properties, std::string_view required = "") {
   Object out;
-  // A setting must have a value; a group may be left empty.
+  // A setting must have a value; a group may be empty.
   out.add("type", required.empty() ? R"(["object", "null"])" : R"("object")")
       .add("additionalProperties", "false")
       .add("properties", properties.write());
@@ -167,7 +167,7 @@ Object map_of(const Object& properties, std::string_view required = "") {
   return out;
 }
 
-// The settings whose names begin with `prefix`, groups as objects of their own.
+// The settings whose names begin with `prefix`, with groups as nested objects.
 template <class Target>
 Object properties_of(const Settings<Target>& table, const Target& defaults, const std::string& prefix = "") {
   Object out;
@@ -188,7 +188,7 @@ Object properties_of(const Settings<Target>& table, const Target& defaults, cons
   return out;
 }
 
-// What may stand in `defaults` and in every route is told once, and referred to by the first part of its name.
+// The settings of `defaults` and of routes are defined once, and referred to by the first part of their name.
 template <class Take>
 void for_each_name(const Settings<Policy>& table, Take take) {
   std::vector<std::string_view> seen;

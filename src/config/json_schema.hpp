@@ -1,6 +1,6 @@
-// The settings tables as a JSON schema (draft 2020-12), for editors and for pipelines that check files without Once. It
-// describes a file as YAML 1.2. Relations between settings (a lease shorter than its ttl) are checked by `once check`
-// only.
+// Writes the settings tables as a JSON schema (draft 2020-12), for editors and for pipelines that check files without
+// Once. It describes a file as YAML 1.2. Only `once check` checks relations between settings (a lease shorter than
+// its ttl).
 #pragma once
 
 #include <string>

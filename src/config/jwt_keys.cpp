@@ -20,7 +20,7 @@ constexpr std::string_view pem_begin = "-----BEGIN ";
 
 using Keys = std::expected<std::vector<JwtKey>, std::string>;
 
-// What is in a file decides, not its name.
+// The file's content determines its format, not its name.
 Keys parse_keys(std::string_view text) {
   if (trim(text).starts_with('{')) return parse_jwks(text);
   if (!text.contains(pem_begin)) {
@@ -49,7 +49,7 @@ Keys read_keys(const std::string& path, ConfigErrors& warnings) {
 Keys read_jwt_secret(const std::string& path, ConfigErrors& warnings) {
   auto secret = read_secret(path);
   if (!secret) return std::unexpected(fmt::format("jwt.secrets: {}", secret.error()));
-  // Everybody has a public key: as a secret it would let anybody sign.
+  // A public key used as a secret would let any client sign tokens.
   if (secret->bytes.contains(pem_begin) || trim(secret->bytes).starts_with('{')) {
     return std::unexpected(fmt::format("jwt.secrets: {} is a key, not a secret; it belongs in jwt.keys", path));
   }
@@ -59,7 +59,7 @@ Keys read_jwt_secret(const std::string& path, ConfigErrors& warnings) {
   return std::vector<JwtKey>{{.key = *std::move(key), .id = ""}};
 }
 
-// What routes ask for, once each.
+// The claims that routes use, without duplicates.
 std::vector<std::string> claims_of(const std::vector<Route>& routes) {
   std::vector<std::string> claims;
   for (const Route& route : routes) {

@@ -10,8 +10,8 @@
 
 namespace once::config {
 
-// Null if neither keys nor secrets are set. The error is for people: it names the file and what was expected, and holds
-// nothing of what is in it.
+// Null if neither keys nor secrets are set. The error names the file and the expected format, and never contains the
+// file's content.
 std::expected<std::shared_ptr<const JwtVerifier>, std::string> make_verifier(const Config& config,
                                                                              ConfigErrors& warnings);
 

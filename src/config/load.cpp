@@ -23,7 +23,7 @@ using Kind = YamlNode::Kind;
 // Collects errors about a file and those that it includes.
 class Report {
  public:
-  // The number of this file in its nodes.
+  // The index of this file in its nodes.
   std::size_t add_file(std::string_view name) {
     files_.emplace_back(name);
     return files_.size() - 1;
@@ -49,7 +49,7 @@ class Report {
   void set_place(const std::string& setting, const YamlNode& at) { places_[setting] = where(at); }
   void forget_place(const std::string& setting) { places_.erase(setting); }
   void refuse(const std::string& setting) { refused_.insert(setting); }
-  void tell_places(Config& config) {
+  void store_places(Config& config) {
     config.places = std::move(places_);
     config.refused = std::move(refused_);
   }
@@ -67,7 +67,7 @@ struct Entry {
   const YamlNode& key;
   const YamlNode& value;
 
-  // An absent value stands, for the parser, on the next line.
+  // The parser places an absent value on the next line.
   const YamlNode& place() const { return value.kind == Kind::nothing ? key : value; }
 };
 
@@ -84,14 +84,14 @@ const Setting<Target>* find(const Settings<Target>& table, std::string_view name
   return found == table.end() ? nullptr : &*found;
 }
 
-// Whether `name` is the beginning of the name of some setting: "key" of "key.header".
+// Whether `name` is a group of settings, such as "key" of "key.header".
 bool is_group(const std::vector<std::string_view>& names, std::string_view name) {
   return std::ranges::any_of(names, [&](std::string_view setting) {
     return setting.size() > name.size() && setting.starts_with(name) && setting[name.size()] == '.';
   });
 }
 
-// The map laid flat: {key: {header: X}} is key.header. Groups that are not known stay as they are.
+// Flattens the map: {key: {header: X}} becomes key.header. Unknown groups are kept as they are.
 void flatten(const YamlNode& map, const std::string& prefix, const std::vector<std::string_view>& names,
              std::vector<Entry>& out, Report& report) {
   for (std::size_t i = 0; i + 1 < map.children.size(); i += 2) {
@@ -142,8 +142,8 @@ std::expected<Values, std::string> values_of(const YamlNode& node, Shape shape, 
   return values;
 }
 
-// What to say of a value that a setting refuses. One that variables were replaced in may hold a secret: it is not
-// shown.
+// The error for a value that a setting refuses. Does not show a value in which variables were replaced, as it may be
+// secret.
 template <class Target>
 std::string refused(const Setting<Target>& setting, std::string_view variables, const std::string& error) {
   if (variables.empty()) return error;
@@ -184,7 +184,7 @@ void replace_in_values(YamlNode& node, const Environ& environ, Report& report) {
   }
 }
 
-// Reads what belongs to a name when it is a map of settings itself.
+// Reads a setting whose value is itself a map of settings.
 template <class Target>
 using ReadEntry = void (*)(Target& target, const YamlNode& key, const YamlNode& map, Report& report);
 
@@ -225,7 +225,7 @@ void apply_map(const Setting<Target>& setting, Target& target, const Entry& entr
   }
 }
 
-// `section` is what stands before its name in Config::places: "defaults.", or nothing.
+// `section` is the prefix of the names in Config::places: "defaults." or empty.
 template <class Target>
 void apply(const Setting<Target>& setting, Target& target, const Entry& entry, Report& report,
            const std::string& section = "") {
@@ -275,7 +275,7 @@ void read_upstream(Config& config, const YamlNode& key, const YamlNode& map, Rep
 }
 
 void apply_policy(Policy& policy, const std::vector<Entry>& entries, Report& report, const std::string& section) {
-  // The dialect comes first wherever it stands: it is the ground that the other settings change.
+  // Apply the dialect first, wherever it is in the file: the other settings change its values.
   for (const bool dialect : {true, false}) {
     for (const Entry& entry : entries) {
       const Setting<Policy>* setting = find(policy_settings(), entry.name);
@@ -411,7 +411,7 @@ void apply_overrides(Config& config, std::span<const Override> overrides, const 
   }
 }
 
-// The process settings of the file; `defaults` and `routes` are left to the caller.
+// Reads the process settings of the file; the caller reads `defaults` and `routes`.
 void read_process(Config& config, const std::vector<Entry>& entries, Report& report) {
   std::vector<std::string_view> names = names_of(process_settings());
   names.insert(names.end(), {"defaults", "routes"});
@@ -425,7 +425,7 @@ void read_process(Config& config, const std::vector<Entry>& entries, Report& rep
       }
       continue;
     }
-    report.refuse("upstreams");  // it may be what this was meant to be
+    report.refuse("upstreams");  // perhaps a misspelt upstream
     if (known_in(policy_settings(), entry.name)) {
       report.add(entry.key, fmt::format("\"{}\" belongs in a route or in defaults", entry.name));
     } else if (known_in(route_settings(), entry.name)) {
@@ -445,12 +445,12 @@ void read_root(Config& config, const YamlNode& root, std::span<const Override> o
   const auto section = [&](std::string_view name) { return std::ranges::find(entries, name, &Entry::name); };
   read_process(config, entries, report);
   if (const auto defaults = section("defaults"); defaults != entries.end()) read_defaults(config, *defaults, report);
-  // Before the routes, which start from the defaults.
+  // Before the routes, because they start from the defaults.
   apply_overrides(config, overrides, environ, report);
   if (const auto routes = section("routes"); routes != entries.end()) read_routes(config, *routes, report);
 }
 
-// Whether two files may each set some of what is in this map: a group of settings, the upstreams.
+// Whether several files may each set a part of this map: a group of settings, or the upstreams.
 bool is_shared(const std::string& name) {
   constexpr std::string_view defaults = "defaults.";
   if (name == "defaults") return true;
@@ -459,8 +459,8 @@ bool is_shared(const std::string& name) {
   return setting != nullptr ? setting->shape == Shape::map : is_group(names_of(process_settings()), name);
 }
 
-// Adds an included file to the one that includes it, as though they were one. What both set is there twice then, and
-// reported. Included routes come first: a route for everything in the main file stays the last.
+// Merges an included file into the one that includes it. A setting that both have is a duplicate, which is reported.
+// Included routes come first, so that a catch-all route in the main file remains the last.
 void merge(YamlNode& into, YamlNode from, const std::string& prefix = "") {
   for (std::size_t i = 0; i + 1 < from.children.size(); i += 2) {
     YamlNode& key = from.children[i];
@@ -488,7 +488,7 @@ void number(YamlNode& node, std::size_t file) {
   for (YamlNode& child : node.children) number(child, file);
 }
 
-// A file as a map with its variables replaced; anything else is reported.
+// Parses a file as a map and replaces its variables; reports a file that is no map.
 std::optional<YamlNode> read_map(std::string_view text, std::string_view filename, const Environ& environ,
                                  Report& report) {
   const std::size_t file = report.add_file(filename);
@@ -530,7 +530,7 @@ bool include_file(YamlNode& root, const YamlNode& named, const IncludedFile& fil
   return true;
 }
 
-// False: not all that is named could be read.
+// Merges the included files. Returns whether all of them could be read.
 bool include_all(YamlNode& root, const ReadIncluded& read, const Environ& environ, Report& report) {
   const YamlNode* value = value_in(root, "include");
   if (value == nullptr) return true;
@@ -562,7 +562,7 @@ Loaded parse_all(std::string_view text, std::string_view filename, std::span<con
     read_root(loaded.config, *root, overrides, environ, report);
   }
   derive(loaded.config);
-  report.tell_places(loaded.config);
+  report.store_places(loaded.config);
   std::ranges::sort(report.errors(), {},
                     [](const ConfigError& e) { return std::tie(e.file, e.line, e.column, e.text); });
   loaded.errors = std::move(report.errors());

@@ -27,8 +27,8 @@ std::string to_string(const ConfigError& error);
 
 using ConfigErrors = std::vector<ConfigError>;
 
-// A setting given on the command line; it comes after the file's. `setting` is a name of the process settings,
-// upstreams.NAME, upstreams.NAME.X for a setting X of an upstream, or defaults.X for a setting X of the policy.
+// A setting given on the command line; overrides the file. `setting` is a process setting, upstreams.NAME,
+// upstreams.NAME.X for a setting X of an upstream, or defaults.X for a setting X of the policy.
 struct Override {
   std::string flag;  // for errors: "--listen"
   std::string setting;
@@ -38,18 +38,18 @@ struct Override {
 // --set name=value
 std::expected<Override, ConfigError> parse_override(std::string_view name_and_value);
 
-// The built-in settings, then `defaults:` (its dialect first), then each route's (its dialect first). ${NAME} in a
-// value, of a file or of an override, is replaced by what `environ` says; without one no variable is set. What
-// `include` names is read by `included`; without it nothing can be included.
+// Applies the built-in settings, then `defaults:` (its dialect first), then each route's (its dialect first).
+// Replaces ${NAME} in a value of a file or an override by a variable of `environ`; without `environ`, no variable is
+// set. `included` reads the files of `include`; without it, none can be included.
 std::expected<Config, ConfigErrors> parse(std::string_view text, std::string_view filename,
                                           std::span<const Override> overrides = {}, const Environ& environ = {},
                                           const ReadIncluded& included = {});
 
-// What could be read in spite of mistakes, so that check() finds the others, too.
+// The settings that could be read despite mistakes, so that check() finds further ones.
 struct Loaded {
   Config config;
   ConfigErrors errors;
-  bool complete = false;  // no file had to be left out as a whole
+  bool complete = false;  // no file was skipped
 };
 
 Loaded parse_all(std::string_view text, std::string_view filename, std::span<const Override> overrides = {},

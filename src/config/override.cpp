@@ -1,4 +1,4 @@
-// The small pieces of load.hpp: how an error is shown, how a flag is taken apart.
+// Formats errors and parses --set.
 #include <fmt/format.h>
 
 #include "config/codec.hpp"

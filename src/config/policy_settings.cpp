@@ -1,4 +1,4 @@
-// What can differ from route to route.
+// The settings that each route may set.
 #include "base/assert.hpp"
 #include "config/settings.hpp"
 #include "core/dialect.hpp"
@@ -228,9 +228,9 @@ Settings<Policy> record_settings() {
           "gets the response in every case. See responses without a length."),
       one<Policy>(
           "record.max_body", [](auto& p) -> auto& { return p.record.max_body; }, size_codec({0, one_gib}),
-          "Larger responses stream to the client and are recorded without their body when they have come whole. A "
-          "retry gets 409 response-not-kept. Responses over 1 MiB are recorded as they come, so a large limit needs "
-          "room in the store and no memory."),
+          "Larger responses stream to the client and are recorded without their body once they are complete. A retry "
+          "gets 409 response-not-kept. Responses over 1 MiB are recorded as they arrive, so a large limit takes space "
+          "in the store but no memory."),
       one<Policy>(
           "record.stream", [](auto& p) -> auto& { return p.record.stream; },
           choice_codec<StreamRecording>({{"auto", StreamRecording::automatic},
@@ -239,18 +239,16 @@ Settings<Policy> record_settings() {
           "Which responses are recorded as they stream: auto (text/event-stream, application/x-ndjson, "
           "application/jsonl), always (every response that is recorded) or off (no type: event streams are held back "
           "like "
-          "other responses). What is not recorded as it streams reaches the client when it is whole and recorded, up "
-          "to "
-          "1 MiB; a larger response is passed on as it comes."),
+          "other responses). Other responses of up to 1 MiB reach the client once they are complete and recorded; "
+          "larger ones are passed on as they arrive."),
       one<Policy>(
           "record.max_stream", [](auto& p) -> auto& { return p.record.max_stream; }, size_codec({0, one_gib}),
-          "A longer stream goes on to its readers and is recorded without its body. A retry gets 409 "
+          "A longer stream continues for its readers and is recorded without its body. A retry gets 409 "
           "response-not-kept."),
       one<Policy>(
           "record.abandon_after", [](auto& p) -> auto& { return p.record.abandon_after; }, duration_codec({0ms, day}),
-          "How long a stream goes on without a reader at this gateway. Then it is ended, and its outcome is unknown: "
-          "for "
-          "backends that are paid by the token. 0: it goes on to its end."),
+          "How long a stream may have no reader at this gateway before it is ended with an unknown outcome: for "
+          "backends that are paid by the token. 0: no limit."),
       one<Policy>(
           "record.set_cookie", [](auto& p) -> auto& { return p.record.set_cookie; },
           choice_codec<SetCookie>({{"drop", SetCookie::drop}, {"keep", SetCookie::keep}}),

@@ -34,7 +34,7 @@ void check_proxy_protocol(const Config& config, Findings& out) {
   }
 }
 
-// Settings that do nothing beside the others.
+// Warns about settings that have no effect in combination with others.
 void check_idle_settings(const Config& config, Findings& out) {
   if (config.proxy_protocol_tls && config.tls.listen == "off") {
     out.warning({"proxy_protocol.tls", "tls.listen"}, "proxy_protocol.tls has no effect without tls.listen");
@@ -135,7 +135,7 @@ void check_tls(const Config& config, Findings& out) {
   }
 }
 
-// Whether connections to `host` come out at a listener on `listens`, as far as names say.
+// Whether a connection to `host` reaches a listener on `listens`, judged by names only.
 bool reaches(std::string_view host, std::string_view listens) {
   const auto is_loopback = [](std::string_view each) {
     return iequals(each, "localhost") || each == "::1" || each.starts_with("127.");
@@ -146,7 +146,7 @@ bool reaches(std::string_view host, std::string_view listens) {
   return is_loopback(host) && (everywhere || (by_name && is_loopback(listens)));
 }
 
-// Requests would go round until something gives up.
+// A gateway must not be its own backend: requests would loop until a limit ends them.
 void check_loops(const Config& config, Findings& out) {
   for (const Upstream& upstream : config.upstreams) {
     for (const UpstreamServer& server : upstream.servers) {
@@ -156,15 +156,15 @@ void check_loops(const Config& config, Findings& out) {
         if (!listens || listens->port == 0 || listens->port != server.port) continue;
         if (!reaches(server.host, listens->host)) continue;
         out.error({fmt::format("upstreams.{}", upstream.name), name},
-                  fmt::format("upstreams.{}: {} is this gateway's own address ({}: {}); requests would go round in "
-                              "circles. Give the address of the backend",
+                  fmt::format("upstreams.{}: {} is this gateway's own address ({}: {}); requests would loop. Give the "
+                              "address of the backend",
                               upstream.name, server_authority(server), name, text));
       }
     }
   }
 }
 
-// In a tunnel that speaks HTTP, or TLS with HTTP inside, requests would pass by every route.
+// Requests in a tunnel that carries HTTP (or TLS with HTTP in it) would bypass every route.
 void check_upgrades(const Config& config, Findings& out) {
   for (const std::string& protocol : config.upgrades) {
     if (!iequals(protocol, "h2c") && !iequals(protocol, "HTTP") && !iequals(protocol, "TLS")) continue;
@@ -255,9 +255,9 @@ ConfigErrors all_mistakes(Loaded loaded, const Environ& environ) {
 
 std::expected<ConfigErrors, ConfigErrors> prepare(Config& config, const Environ& environ, Random& random) {
   Checked checked = check_all(config, environ);
-  // A process that will not start should not leave a secret behind.
+  // Do not create a secret for a process that will not start.
   if (!checked.errors.empty()) return std::unexpected(std::move(checked.errors));
-  if (config.secret.empty()) {  // read once: it may come from a pipe
+  if (config.secret.empty()) {  // read only once: it may be a pipe
     auto secret = find_secret(config, environ, random);
     if (!secret) return std::unexpected(ConfigErrors{{"", 0, 0, std::move(secret.error())}});
     config.secret = std::move(secret->bytes);

@@ -16,31 +16,30 @@ struct Checked {
   ConfigErrors warnings;
 };
 
-// Fills in the route for everything and the upstreams of routes. Touches no file.
+// Adds the catch-all route, and fills in the upstreams of routes. Opens no file.
 Checked check(Config& config);
-// Reads every file that a setting names, but for those of check_secrets(), and checks the URL of the store. Whether
-// logs and folders can be written is found out without making any.
+// Reads every file that a setting names, except those of check_secrets(), and checks the URL of the store. Checks
+// whether logs and folders can be written, without creating any.
 Checked read_files(Config& config);
-// Where the journal is, of a store that is one.
+// The folder of a journal store; empty for another store.
 std::string journal_folder(const Config& config);
-// What the store is opened with.
+// The settings to open the store with.
 StoreSettings store_settings(const Config& config);
 
-// Whether the secret and the admin token that would be used can be: what prepare() refuses is an error here. A secret
-// that would be made is not made.
+// Reports an error if prepare() would refuse the secret or the admin token. Does not create a secret.
 Checked check_secrets(Config& config, const Environ& environ);
 
-// Finds the folder for large requests, and whether it can be written.
+// Determines the folder for large requests, and whether it can be written.
 Checked check_spool(Config& config, const Environ& environ);
 
-// These four, as `once check` does.
+// Runs the four checks above, as `once check` does.
 Checked check_all(Config& config, const Environ& environ);
 
-// The mistakes that were found as it was read, and those that the checks find in the rest of it; in the order of the
+// The mistakes found while reading, and those that the checks find in the remaining settings, in the order of the
 // file.
 ConfigErrors all_mistakes(Loaded loaded, const Environ& environ);
 
-// All of that, then the secret is found or made. The value is the warnings.
+// Runs all checks, then reads or creates the secret. The value contains the warnings.
 std::expected<ConfigErrors, ConfigErrors> prepare(Config& config, const Environ& environ, Random& random);
 
 }  // namespace once::config

@@ -1,4 +1,4 @@
-// What the process as a whole can be told, and what belongs to a route but is not policy.
+// The settings of the process, and those of a route that are not part of its policy.
 #include "config/settings.hpp"
 
 namespace once::config {
@@ -54,8 +54,8 @@ Settings<Config> claims_settings() {
       claims_tokens_setting(),
       one<Config>(
           "claims.max_body", [](auto& c) -> auto& { return c.claims.max_body; }, size_codec({one_kib, 64 * one_mib}),
-          "The largest request to the claims API, and so the largest value it stores. Also the limit for the progress "
-          "of one claim in all: its bytes, and 128 more for each piece."),
+          "The largest request to the claims API, and so the largest value it stores. Also the limit of one claim's "
+          "progress: the bytes of its pieces, and 128 more for each."),
       one<Config>(
           "claims.max_connections", [](auto& c) -> auto& { return c.claims.max_connections; },
           number_codec({1, 100'000}), "Concurrent connections to the claims API."),
@@ -264,7 +264,7 @@ Settings<Config> file_settings() {
       list<Config>(
           "upgrades", [](auto& c) -> auto& { return c.upgrades; }, protocol_codec(), "none",
           "Protocols that a client may switch to with Upgrade. Any other Upgrade header is ignored, and the request "
-          "goes on as HTTP/1.1."),
+          "continues as HTTP/1.1."),
   };
 }
 
@@ -348,8 +348,8 @@ Settings<Config> share_settings() {
       one<Config>(
           "limits.caller.in_flight", [](auto& c) -> auto& { return c.limits.caller.in_flight; },
           number_codec({0, 1'000'000}),
-          "Concurrent keyed requests of one caller. More get 429 caller-limit. 0: no limit. Each gateway counts the "
-          "limits on callers for itself."),
+          "Concurrent keyed requests of one caller. More get 429 caller-limit. 0: no limit. Each gateway counts "
+          "separately."),
       one<Config>(
           "limits.caller.new_keys", [](auto& c) -> auto& { return c.limits.caller.new_keys; },
           number_codec({0, 1'000'000}),
@@ -371,8 +371,8 @@ Settings<Config> share_settings() {
           "limits.address.stored_bytes", [](auto& c) -> auto& { return c.limits.address.stored_bytes; },
           size_codec({0, one_tib}),
           "Bytes that the keys of these callers take in the store until they expire. At the limit new keys get 429 "
-          "caller-limit; retries are still answered. 0: three quarters of journal.max_disk; no limit in memory, where "
-          "the address with the most is evicted first, and on a server."),
+          "caller-limit; retries are still answered. 0: three quarters of journal.max_disk with a journal, no limit "
+          "with other stores; the memory store evicts records of the address with the most."),
   };
 }
 

@@ -35,7 +35,7 @@ std::string yaml_value(const Setting<Target>& setting, const Target& defaults) {
   return show_values(setting.shape, values);
 }
 
-// The tables keep the settings of a group together, so the first setting of a group opens it.
+// The tables keep the settings of a group together, so the first setting of a group begins its section.
 template <class Target>
 void yaml_section(std::string& out, std::string indent, const Settings<Target>& settings, const Target& defaults) {
   std::vector<std::string_view> open;

@@ -1,4 +1,4 @@
-// The reference documentation of all settings, made from the settings tables.
+// The reference documentation of all settings, generated from the settings tables.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ struct ReferencePage {
   std::string text;
 };
 
-// An index with the rules of the file and the settings that most people need, and a page for each topic.
+// An index with the syntax of the file and the most common settings, and one page per topic.
 std::vector<ReferencePage> reference_pages();
 
-// Every setting with its default and what it is for, as a configuration file; reading it changes nothing.
+// A configuration file with every setting, its default and its description. Reading it changes nothing.
 std::string reference_yaml();
 
 }  // namespace once::config

@@ -1,4 +1,4 @@
-// The pages in docs/reference/configuration: which setting is on which page, and how a setting is written.
+// The pages in docs/reference/configuration: the topics, their settings, and the description of each setting.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -30,7 +30,7 @@ constexpr std::size_t page_width = 130;
 constexpr std::string_view upstream_page = "upstreams.md";
 constexpr std::string_view route_page = "routes.md";
 constexpr std::string_view dialect_page = "dialects.md";
-// Settings that no topic names, such as new ones.
+// For settings that no topic lists.
 constexpr std::string_view other_page = "process.md";
 
 constexpr std::array topics = {
@@ -103,7 +103,7 @@ std::string_view page_of(std::string_view setting) {
   return topic == topics.end() ? other_page : topic->file;
 }
 
-// A description may name a section of a page: "See several files."
+// Links the section that a description names: "See several files."
 std::string linked(std::string_view help) {
   struct Section {
     std::string_view words;
@@ -148,7 +148,7 @@ void describe(std::string& out, const Setting<Target>& setting, const Target& de
                  setting.range.empty() ? "" : ", " + setting.range, note, wrapped(linked(setting.help)));
 }
 
-// The settings of a table that belong to a page, under a heading that says where they are written.
+// The settings of a table that belong to a page, under a heading that says where in the file to write them.
 template <class Target>
 void section(std::string& out, std::string_view heading, const Settings<Target>& settings, const Target& defaults,
              std::string_view page) {
@@ -169,7 +169,7 @@ void section(std::string& out, std::string_view heading, const Settings<Target>&
   if (!body.empty()) fmt::format_to(std::back_inserter(out), "\n## {}\n{}", heading, body);
 }
 
-// What a dialect decides and no setting changes.
+// A property of a dialect that no setting changes.
 struct DialectPart {
   std::string_view name;
   std::string (*get)(const Policy&);
@@ -202,7 +202,7 @@ DialectRows dialect_rows(std::string_view name) {
   return rows;
 }
 
-// The first dialect is the default one; of the others the table shows what differs from it.
+// The first dialect is the default; for the others the table only shows the differences.
 void dialect_tables(std::string& out) {
   const std::string_view usual = dialect_names().front();
   const DialectRows usual_rows = dialect_rows(usual);
@@ -239,7 +239,7 @@ bool first_setting(std::string& out, const FirstSetting& first, const Settings<T
   return true;
 }
 
-// The names of a page's settings, in the order in which the page has them.
+// The names of a page's settings, in their order on the page.
 std::vector<std::string_view> names_on(std::string_view text) {
   std::vector<std::string_view> found;
   for (const std::string_view line : split(text, '\n')) {

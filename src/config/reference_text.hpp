@@ -1,4 +1,4 @@
-// What the pages of the reference say beside the settings themselves: introductions, rules and longer explanations.
+// The texts of the reference pages besides the settings: introductions, rules and longer explanations.
 #pragma once
 
 #include <string_view>
@@ -178,7 +178,7 @@ defaults: {caller_missing: reject}
 inline constexpr std::string_view dialects = R"(
 Follow the conventions of an API family with one setting: `dialect`, in `defaults` or in a route.
 
-- The settings below can still be changed one by one. The other rows are what only the dialect decides.
+- The settings below can still be changed one by one. The other rows are decided by the dialect alone.
 - What Stripe's client libraries expect is an error object (type, code, message) in problem documents, `Stripe-Should-Retry` next to
   `X-Should-Retry`, and `Request-Id` next to `X-Request-Id`.
 )";

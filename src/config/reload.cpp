@@ -19,11 +19,11 @@ bool in_scope(const Policy& policy, ScopePart part) {
 
 Values id_values(const Setting<Policy>& setting, const Policy& policy) {
   Values values = setting.get(policy);
-  if (setting.name == "scope") std::erase(values, "life");  // looked up beside the id
+  if (setting.name == "scope") std::erase(values, "life");  // not part of the id; looked up separately
   return values;
 }
 
-// The settings of a route that make the id of an operation.
+// The settings of a route that determine operation ids.
 bool is_in_id(std::string_view setting) {
   static constexpr std::array names = {std::string_view("key.header"), std::string_view("key.derive"),
                                        std::string_view("caller"), std::string_view("scope"),
@@ -43,7 +43,8 @@ bool is_for_hosts(const Route& each, const std::vector<std::string>& hosts) {
   });
 }
 
-// The route that requests of `route` with this method take: one for the same hosts and path, or the first that fits.
+// The route that would take requests of `route` with this method: one for the same hosts and path, or else the first
+// match.
 const Route* taking(const std::vector<Route>& routes, const Route& route, std::size_t method) {
   const auto takes = [method](const Route& each) { return !each.methods || each.methods->test(method); };
   const auto same = std::ranges::find_if(
@@ -69,7 +70,7 @@ void compare(const std::string& path, const Policy& before, const Policy& after,
     const bool fingerprint = setting.name.starts_with("fingerprint.");
     if (!fingerprint && !is_in_id(setting.name)) continue;
     const bool counts = in_scope(before, ScopePart::caller) && in_scope(after, ScopePart::caller);
-    if (setting.name == "caller" && !counts) continue;  // that the scope changes is told
+    if (setting.name == "caller" && !counts) continue;  // the change of scope is already reported
     const Values old_values = id_values(setting, before);
     const Values new_values = id_values(setting, after);
     if (old_values == new_values) continue;
@@ -79,7 +80,7 @@ void compare(const std::string& path, const Policy& before, const Policy& after,
   }
 }
 
-// What becomes of the requests that this route protects.
+// Compares a route that protects requests with the route that will take them.
 void follow(const Route& route, const std::vector<Route>& wanted, std::vector<std::string>& out) {
   for (std::size_t method = 0; method < route.policy.methods.size(); ++method) {
     if (!route.policy.methods.test(method) || (route.methods && !route.methods->test(method))) continue;
@@ -93,7 +94,7 @@ void follow(const Route& route, const std::vector<Route>& wanted, std::vector<st
   }
 }
 
-// A new route takes requests from the one that had them.
+// The same for a new route and the one whose requests it takes.
 void follow_back(const Route& route, const std::vector<Route>& running, std::vector<std::string>& out) {
   for (std::size_t method = 0; method < route.policy.methods.size(); ++method) {
     if (route.methods && !route.methods->test(method)) continue;
@@ -126,7 +127,7 @@ std::vector<std::string> needs_restart(const Config& running, const Config& want
   for (const Setting<Config>& setting : process_settings()) {
     if (!reloads(setting.name) && setting.get(running) != setting.get(wanted)) names.emplace_back(setting.name);
   }
-  // What is not shown, or lies in a file of the same name.
+  // Also compare parts of URLs that are never shown, and contents of files.
   if (running.store != wanted.store && std::ranges::find(names, "store") == names.end()) names.emplace_back("store");
   if (running.secret != wanted.secret) names.emplace_back("the secret");
   if (running.admin_token_secret != wanted.admin_token_secret) names.emplace_back("the contents of admin_token");

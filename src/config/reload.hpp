@@ -9,16 +9,16 @@
 
 namespace once::config {
 
-// Whether a reload takes this process setting over. What belongs to routes and defaults always is.
+// Whether a reload applies a change of this process setting. Settings of routes and defaults are always applied.
 bool reloads(std::string_view setting);
 
-// The settings that differ and are not taken over, in the order of the reference; the secret among them, if it changed.
-// Empty: `wanted` can be served by a process that was started with `running`. Both are prepared.
+// The settings that differ and need a restart, in the order of the reference; includes the secret if it changed.
+// Empty: a process started with `running` can reload `wanted`. Both must be prepared.
 std::vector<std::string> needs_restart(const Config& running, const Config& wanted);
 
-// Which keys `wanted` makes new, though nobody used them again: what an operation's id is made of has changed, so that
-// what was recorded is not found, and a retry of an earlier request is executed again; or its fingerprint has, so that
-// such a retry is refused. A sentence for each setting of each route. Both are checked. The secret is not looked at.
+// The keys that `wanted` changes, in one sentence for each setting of each route. If operation ids change, records
+// are not found, and a retry of an earlier request is executed again. If fingerprints change, such a retry is
+// refused. Both must be checked. The secret is not compared.
 std::vector<std::string> forgotten_keys(const Config& running, const Config& wanted);
 
 }  // namespace once::config

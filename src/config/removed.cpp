@@ -40,7 +40,7 @@ constexpr std::array removed = {
     RemovedSetting{"limits.max_uri_bytes", "it is a quarter of limits.max_header_bytes"},
     RemovedSetting{"log.access_sample", "every request is logged; the program that collects the log can sample it"},
     RemovedSetting{"pool.keyed_idle_max", "it is a quarter of pool.idle_max"},
-    RemovedSetting{"pool.max_idle", "as many idle connections are kept as were in use of late, 1024 at most"},
+    RemovedSetting{"pool.max_idle", "as many idle connections are kept as were recently in use, at most 1024"},
     RemovedSetting{"queue_timeout", "a request waits in the queue for timeouts.connect"},
     RemovedSetting{"redis.wait_timeout", "it is a fifth of server.timeout"},
     RemovedSetting{"resolve_every", "names are resolved every 30 seconds, and on a reload"},

@@ -97,8 +97,8 @@ std::expected<void, std::string> make_folder(const std::string& path) {
   return {};
 }
 
-// Linked under its name only when it is whole and on disk, and only if there is none: of two processes that start
-// together one wins, and both use its secret.
+// Links the file under its name only once it is complete and on disk, and only if there is none: if two processes
+// start together, both use the same secret.
 std::expected<void, std::string> write_new_secret(const std::string& folder, const std::string& path, Random& random) {
   std::array<std::uint8_t, 32> bytes{};
   random.fill(bytes);
@@ -150,7 +150,7 @@ std::expected<Secret, std::string> given_secret(const Config& config, const Envi
                     secret.bytes.size(), shortest_secret, longest_secret));
   }
   if (!config.secret_file.empty()) return read_secret(config.secret_file);
-  // Other gateways use it too, and must all have the same.
+  // A shared store needs the same secret in all gateways.
   if (is_shared_store(config.store)) return Secret{.bytes = "", .warning = how_to_give_one("a shared store")};
   if (config.environment == Environment::production) {
     return Secret{.bytes = "", .warning = how_to_give_one("environment: production")};

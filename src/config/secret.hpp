@@ -17,24 +17,24 @@ struct Secret {
   std::string warning;  // may be empty
 };
 
-// The error is for people; it never holds the secret.
+// The error never contains the secret.
 std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random);
 
-// The same without making one: empty, with a warning if serving needs it, where there is none.
+// The same without creating one: if there is none the secret is empty, with a warning if serving needs one.
 std::expected<Secret, std::string> given_secret(const Config& config, const Environ& environ);
 
 struct FileContent {
   std::string bytes;
-  std::string protect;  // what to run so that no others can read it; empty: none can
+  std::string protect;  // the command that makes it unreadable for others; empty: none is needed
 };
 
-// The error says only why.
+// The error only contains the reason.
 std::expected<FileContent, std::string> read_file(const std::string& path, std::size_t most_bytes);
 
-// What secret_source_codec() read: looked up where it says. Empty stays empty.
+// Resolves a source that secret_source_codec() accepted. Empty stays empty.
 std::expected<Secret, std::string> resolve_secret(const std::string& source, const Environ& environ);
 
-// Of a file of its own: a line of at least shortest_secret bytes.
+// Reads a file with one line of at least shortest_secret bytes.
 std::expected<Secret, std::string> read_secret(const std::string& path);
 
 }  // namespace once::config

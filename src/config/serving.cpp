@@ -9,12 +9,12 @@ namespace {
 
 http::AddressSet addresses_of(const std::vector<std::string>& networks) {
   http::AddressSet set;
-  for (const std::string& network : networks) set.add(network);  // config has checked them
+  for (const std::string& network : networks) set.add(network);  // valid: checked by config
   return set;
 }
 
-// So that an address whose callers nobody has checked cannot fill the store: others have a quarter of it. A store that
-// evicts sees to that itself.
+// Limits an address with unverified callers to a quarter of the store, so that it cannot fill it. A store that evicts
+// has its own rule.
 Limits limits_by_store(const Config& config) {
   Limits limits = config.limits;
   if (!config.spool_folder.empty()) limits.spool_directory = config.spool_folder;

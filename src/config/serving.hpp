@@ -1,4 +1,4 @@
-// How requests are served, from a prepared configuration: for the gateway and for a gate inside of a program.
+// Converts a prepared configuration to the settings of serving, for the gateway and for a gate inside of a program.
 #pragma once
 
 #include "config/config.hpp"
@@ -6,7 +6,7 @@
 
 namespace once::config {
 
-// limits.max_connections depends on the process, and is left to the caller.
+// Without limits.max_connections, which depends on the process; the caller sets it.
 ServingSettings serving_settings(const Config& config);
 
 }  // namespace once::config

@@ -19,13 +19,13 @@ using Values = std::vector<std::string>;
 
 enum class Shape : std::uint8_t {
   one,   // a single value
-  list,  // any number of them; a single one need not be in brackets
-  map,   // names with a value each; set() is called with name and value, once for each
+  list,  // any number of values; a single one needs no brackets
+  map,   // names with one value each; set() is called once per entry with name and value
 };
 
 inline constexpr std::size_t most_list_items = 100;
 
-// How many values a list takes.
+// The number of values that a list accepts.
 struct Items {
   std::size_t least = 0;
   std::size_t most = most_list_items;
@@ -36,24 +36,26 @@ struct Setting {
   std::string_view name;  // dotted: "key.header"
   Shape shape = Shape::one;
   std::string expected;
-  std::string range;  // empty if there is none
+  std::string range;  // empty: no range
   std::string_view help;
   std::function<Parsed<void>(Target&, const Values&)> set;
   std::function<Values(const Target&)> get;
   Syntax syntax;          // of the value, of each item, or of each entry's value
   std::string_view none;  // a word for the empty list; may be empty
-  Items items;            // of a list
+  Items items;            // for a list
 };
 
 template <class Target>
 using Settings = std::vector<Setting<Target>>;
 
-// Where a T is in a Target, given as [](auto& policy) -> auto& { return policy.ttl; }. Two plain pointers: settings of
-// one type share one piece of code, however many there are.
+// Accesses a T in a Target, given as [](auto& policy) -> auto& { return policy.ttl; }. Stored as two plain pointers,
+// so that all settings of one type share their code.
 template <class Target, class T>
 struct Field {
   template <class Accessor>
-  Field(Accessor accessor) : edit(accessor), read(accessor) {}  // NOLINT(google-explicit-constructor): stands for it
+  Field(Accessor accessor)
+      : edit(accessor), read(accessor) {}  // NOLINT(google-explicit-constructor): lambdas are
+                                           // passed as fields
 
   T& (*edit)(Target&);
   const T& (*read)(const Target&);
@@ -79,10 +81,10 @@ Setting<Target> one(std::string_view name, std::type_identity_t<Field<Target, T>
   };
 }
 
-// Refuses the same value twice, and too many.
+// Refuses duplicates, and too many values.
 Parsed<void> check_list(const Values& values);
 
-// The items of a list in a vector. `none`, if not empty, is a word for the empty list.
+// A list stored in a vector. `none`, if not empty, is the word for the empty list.
 template <class Target, class T>
 Setting<Target> list(std::string_view name, std::type_identity_t<Field<Target, std::vector<T>>> field,
                      const Codec<T>& codec, std::string_view none, std::string_view help) {
@@ -117,7 +119,7 @@ Setting<Target> list(std::string_view name, std::type_identity_t<Field<Target, s
   };
 }
 
-// "24h", "[POST, PATCH]": as it could be typed behind --set name=. read_values() is the inverse.
+// "24h", "[POST, PATCH]": in the syntax of --set name=. read_values() is the inverse.
 std::string show_values(Shape shape, const Values& values);
 Values read_values(Shape shape, std::string_view text);
 

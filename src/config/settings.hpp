@@ -9,23 +9,23 @@ namespace once::config {
 const Settings<Config>& process_settings();
 // May stand under `defaults:` and in every route.
 const Settings<Policy>& policy_settings();
-// In a route only.
+// In routes only.
 const Settings<Route>& route_settings();
-// In an upstream that is a map and not just a URL.
+// In an upstream that is written as a map, not as a URL.
 const Settings<Upstream>& upstream_settings();
 // `upstreams` itself, a process setting: NAME and URL.
 Setting<Config> upstreams_setting();
-// Adds one that has its settings, or replaces the one of that name.
+// Adds an upstream with settings, or replaces the one with its name.
 Parsed<void> add_upstream(Config& config, Upstream upstream);
 
-// Letters, digits, - and _: what things that a file makes up may be called.
+// Names chosen in a file consist of letters, digits, - and _.
 Parsed<void> check_plain_name(std::string_view name);
 
-// What holds when nothing is set: the dialect ietf.
+// The policy without settings: that of the dialect ietf.
 Policy builtin_policy();
 Config builtin_config();
 
-// The settings that a dialect decides, because dialects differ in them. Choosing one leaves all others as they are.
+// The settings that differ between dialects. Choosing a dialect changes only these.
 std::vector<const Setting<Policy>*> dialect_settings();
 
 }  // namespace once::config

@@ -15,7 +15,8 @@ namespace once::config {
 
 namespace {
 
-// Numbers with as many digits as each other, which differ in their last ones only and there in every way: 120 to 199.
+// A pattern for the numbers from `first` to `last`, which have equally many digits and differ only in the last ones,
+// which take every value: 120 to 199.
 std::string same_length(std::uint64_t first, std::uint64_t last) {
   const std::string low = fmt::to_string(first);
   const std::string high = fmt::to_string(last);
@@ -34,7 +35,7 @@ std::string same_length(std::uint64_t first, std::uint64_t last) {
   return out;
 }
 
-// How far one can count from `from` so that one digit grows and all behind it take every value.
+// The last number that can be reached from `from` by raising one digit, with the digits behind it taking every value.
 std::uint64_t end_of_block(std::uint64_t from, std::uint64_t most) {
   std::uint64_t step = 1;
   while (from >= step * 10 && from % (step * 10) == 0 && step * 10 - 1 <= most - from) step *= 10;

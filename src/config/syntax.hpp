@@ -18,23 +18,24 @@ struct Syntax {
     std::uint64_t most = 0;
   };
 
-  std::vector<std::string> words;  // one of these in any spelling, if there are any
-  std::string pattern;             // or what matches this regular expression (ECMA-262); empty without words: anything
-  std::optional<Numbers> numbers;  // it may stand there as a number, too
-  bool any_scalar = true;          // what YAML takes for a number or a truth value is a text like any other
+  std::vector<std::string> words;  // any of these words in any spelling
+  std::string pattern;             // or text that matches this regular expression (ECMA-262); empty without words:
+                                   // anything
+  std::optional<Numbers> numbers;  // also accepted as a YAML number
+  bool any_scalar = true;          // texts that YAML reads as a number or a truth value are accepted
 };
 
-// Decimal numbers from `least` to `most`, with any zeros before them, as a regular expression without anchors.
+// A regular expression without anchors for decimal numbers from `least` to `most`, with any leading zeros.
 std::string digits_between(std::uint64_t least, std::uint64_t most);
 
 Syntax words_syntax(const std::vector<std::string_view>& words);
-Syntax text_syntax(std::string pattern);    // that may look like a number
-Syntax string_syntax(std::string pattern);  // that cannot
+Syntax text_syntax(std::string pattern);    // also accepts texts that look like numbers
+Syntax string_syntax(std::string pattern);  // refuses texts that look like numbers
 Syntax number_syntax(std::uint64_t least, std::uint64_t most);
 Syntax size_syntax(std::uint64_t least, std::uint64_t most);
 Syntax duration_syntax(Duration least, Duration most);
 
-// Regular expressions for what is told by a test in C++.
+// Regular expressions for values that C++ code checks.
 namespace syntax {
 std::string header_name();
 std::string visible(std::size_t least, std::size_t most);

@@ -1,4 +1,4 @@
-// What a backend can be told: by a URL, or by settings of its own.
+// The settings of an upstream.
 #include "config/settings.hpp"
 #include "gateway/upstream/upstream_group.hpp"
 
@@ -55,7 +55,7 @@ Parsed<void> set_upstream(Config& config, const Values& name_and_url) {
   if (const auto checked = check_plain_name(name_and_url.at(0)); !checked) return checked;
   if (!upstream) return std::unexpected(upstream.error());
   upstream->name = name_and_url.at(0);
-  // On the command line, after a file that says more: that is where it is now, the rest stays as it is.
+  // An override on the command line: it changes the address, and the other settings of the file remain.
   const auto known = std::ranges::find(config.upstreams, upstream->name, &Upstream::name);
   if (known == config.upstreams.end()) return add_upstream(config, std::move(*upstream));
   known->servers = std::move(upstream->servers);
@@ -79,7 +79,7 @@ Parsed<void> add_upstream(Config& config, Upstream upstream) {
   if (known != config.upstreams.end()) {
     *known = std::move(upstream);
   } else {
-    // The first one is where requests without a route go.
+    // Requests without a route go to the first upstream.
     const auto place = upstream.name == "default" ? config.upstreams.begin() : config.upstreams.end();
     config.upstreams.insert(place, std::move(upstream));
   }

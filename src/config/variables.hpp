@@ -1,5 +1,5 @@
-// Replaces ${NAME} in a value by an environment variable, after the YAML is parsed, so that a variable can change
-// neither the structure of a file nor the name of a setting.
+// Replaces ${NAME} in a value by an environment variable. This happens after the YAML is parsed, so a variable can
+// change neither the structure of a file nor the name of a setting.
 #pragma once
 
 #include <expected>
@@ -17,10 +17,10 @@ using Environ = std::function<std::optional<std::string>(std::string_view name)>
 
 struct Replaced {
   std::string text;
-  std::string variables;  // "${A}, ${B}": those that were replaced; empty: none
+  std::string variables;  // "${A}, ${B}": the replaced variables; empty: none
 };
 
-// $${ is ${ as it stands, and any other $ is itself. The error says what is wrong, and holds no variable's value.
+// $${ stands for ${, and any other $ for itself. The error never contains a variable's value.
 std::expected<Replaced, std::string> replace_variables(std::string_view text, const Environ& environ);
 
 }  // namespace once::config

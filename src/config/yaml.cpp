@@ -14,7 +14,7 @@ namespace once::config {
 
 namespace {
 
-// An alias may hold itself, and aliases of aliases grow without end: both are cut off here.
+// An alias may contain itself, and nested aliases grow exponentially: limit the depth.
 constexpr int deepest = 16;
 constexpr int most_nodes = 100'000;
 
@@ -60,7 +60,7 @@ class Converter {
   YamlError error_;
 };
 
-// Where a document begins, and where the last scalar in it does; the rest of it is of no interest.
+// The beginning of a document and of its last scalar; ignores other events.
 class Marks final : public YAML::EventHandler {
  public:
   YAML::Mark start;
@@ -79,8 +79,8 @@ class Marks final : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-// YAML::LoadAll() would say the same, but never ends on a text such as ",": it makes of it, again and again, an empty
-// document, and takes nothing from the text.
+// YAML::LoadAll() would find a second document, but loops forever on a text such as ",": it returns empty documents
+// without consuming the text.
 std::optional<YamlError> second_document(const std::string& text) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -92,7 +92,7 @@ std::optional<YamlError> second_document(const std::string& text) {
                    stuck ? "not valid YAML: unexpected text" : "only one document is allowed"};
 }
 
-// The error that yaml-cpp ends the first document with, if any. `marks` has what was read until then.
+// The error with which yaml-cpp ends the first document, if any. `marks` has what was read before it.
 std::optional<YAML::Exception> first_error(const std::string& text, Marks& marks) {
   try {
     std::istringstream stream(text);
@@ -103,9 +103,8 @@ std::optional<YAML::Exception> first_error(const std::string& text, Marks& marks
   }
 }
 
-// A text in quotes that is open where the file ends. yaml-cpp misses the quote only if some character stands right
-// before the end; after a line end it takes all that was left of the file for the text. No other mistake has this
-// error.
+// An unterminated quoted text. yaml-cpp only reports it if a character other than a line end is last in the file;
+// otherwise it reads the rest of the file as the text. No other mistake causes this error.
 std::optional<YamlError> open_quote(const std::string& text) {
   Marks ignored;
   const auto with_a_character = first_error(text + "x", ignored);

@@ -16,12 +16,12 @@ struct YamlNode {
   enum class Kind : std::uint8_t { nothing, scalar, list, map };
 
   Kind kind = Kind::nothing;
-  int line = 0;  // both from 1
+  int line = 0;  // both start at 1
   int column = 0;
-  std::size_t file = 0;            // which of the files that are read together
+  std::size_t file = 0;            // the index among the files that are read together
   std::string text;                // scalar
-  std::string variables;           // the ${NAME}s that were replaced in `text`: it may hold a secret
-  bool reported = false;           // a mistake in `text` has been reported, and the value is not read
+  std::string variables;           // the ${NAME}s that were replaced in `text`, which may be secret
+  bool reported = false;           // a mistake in `text` was reported, so the value is ignored
   std::vector<YamlNode> children;  // list: its items; map: key, value, key, value …, duplicates included
 };
 
@@ -31,10 +31,10 @@ struct YamlError {
   std::string text;
 };
 
-// An empty text is `nothing`. More than one document, or one nested too deeply, is an error.
+// An empty text has the kind `nothing`. Several documents, or one that is nested too deeply, are an error.
 std::expected<YamlNode, YamlError> parse_yaml(std::string_view text);
 
-// A value as it must be written in YAML to be read back as the same text.
+// The value in YAML syntax, so that it is read back as the same text.
 std::string yaml_scalar(std::string_view text);
 
 }  // namespace once::config

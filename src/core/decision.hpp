@@ -118,7 +118,7 @@ bool forgotten(const Record& record, Time now);
 // been executed, so their keys are used up. Every store reports expired records like this.
 void age(Record& record, Time now);
 
-// Lets the record expire `ttl` from now. It is remembered after that for as long as its claim asked.
+// The record expires `ttl` from now. After that it is remembered for as long as its claim asked.
 void keep_for(Record& record, Duration ttl, Time now);
 
 // now + after, without overflow: Duration::max() is never reached.

@@ -31,7 +31,8 @@ enum class TagComparison : std::uint8_t {
 // The tags of one condition, or `*`. Holds views of what was added.
 class TagList {
  public:
-  // Adds the value of one field; a condition may have several. False: it is malformed, and the list must not be used.
+  // Adds the value of one field; a condition may have several. Fails if it is malformed; then the list must not be
+  // used.
   [[nodiscard]] bool add(std::string_view value);
 
   bool empty() const { return !any_ && tags_.empty(); }

@@ -42,7 +42,7 @@ bool is_stream_type(std::string_view content_type) {
 bool is_recorded_as_it_streams(const StreamedHead& head, const RecordPolicy& policy) {
   if (policy.stream == StreamRecording::off) return false;
   if (policy.stream == StreamRecording::automatic && !is_stream_type(head.content_type)) return false;
-  return settle(Delivery::whole, head.status, head.said, policy).kind == Settlement::Kind::succeed;
+  return settle(Delivery::whole, head.status, head.backend, policy).kind == Settlement::Kind::succeed;
 }
 
 void EventFinder::end_line() {

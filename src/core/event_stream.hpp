@@ -16,7 +16,7 @@ namespace once::core {
 struct StreamedHead {
   int status = 0;
   std::string_view content_type;
-  BackendPolicy said;
+  BackendPolicy backend;
 };
 
 // Whether to record and relay the response chunk by chunk instead of at its end. Only for responses that the route

@@ -106,23 +106,23 @@ LargeFingerprint::LargeFingerprint(const FingerprintPolicy& policy, std::string_
     parts_ = begin_fingerprint(FingerprintKind::multipart, method, target, content_type);
     delimiter_ = multipart_delimiter(*parts_, content_type);
   }
-  hashes_as_it_comes_ = !ignores_body_ && !delimiter_ && length.has_value();
-  if (hashes_as_it_comes_) hash_.begin_part(*length);
+  hashes_as_it_arrives_ = !ignores_body_ && !delimiter_ && length.has_value();
+  if (hashes_as_it_arrives_) hash_.begin_part(*length);
 }
 
 void LargeFingerprint::add(std::string_view bytes) {
-  if (hashes_as_it_comes_) hash_.update(bytes);
+  if (hashes_as_it_arrives_) hash_.update(bytes);
 }
 
-bool LargeFingerprint::end(std::uint64_t size) {
-  if (ignores_body_ || hashes_as_it_comes_) return true;
+LargeFingerprint::Known LargeFingerprint::end(std::uint64_t size) {
+  if (ignores_body_ || hashes_as_it_arrives_) return Known::yes;
   size_ = size;
   if (delimiter_) {
     pass_.emplace(*parts_, *std::move(delimiter_), size);
   } else {
     hash_.begin_part(size_);
   }
-  return false;
+  return Known::after_steps;
 }
 
 LargeFingerprint::Progress LargeFingerprint::step(BodyBytes& body) {

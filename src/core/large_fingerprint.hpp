@@ -63,8 +63,9 @@ class LargeFingerprint {
 
   // Adds bytes as they arrive.
   void add(std::string_view bytes);
-  // All `size` bytes were added. False: the body must be read again, with step().
-  bool end(std::uint64_t size);
+  enum class Known : std::uint8_t { yes, after_steps };
+  // Call when all `size` bytes were added. `after_steps`: the body must be read again, with step().
+  Known end(std::uint64_t size);
   enum class Progress : std::uint8_t { more, known, unreadable };
   Progress step(BodyBytes& body);
   // Call once it is known.
@@ -79,7 +80,7 @@ class LargeFingerprint {
   std::optional<MultipartPass> pass_;
   std::uint64_t size_ = 0;
   std::uint64_t read_ = 0;
-  bool hashes_as_it_comes_ = false;
+  bool hashes_as_it_arrives_ = false;
   bool ignores_body_ = false;
 };
 
@@ -87,7 +88,7 @@ class LargeFingerprint {
 // different body can then be refused before it is read. Empty: the body is compared another way.
 std::string describe_large_body(const FingerprintPolicy& policy, std::string_view content_type, std::uint64_t size,
                                 std::string_view content_digest);
-// Whether a body announced like this certainly differs. False: it must be compared.
+// Whether a body announced like this certainly differs. Otherwise it must be compared.
 bool differs_from(std::string_view described, std::uint64_t size, std::string_view content_digest);
 
 }  // namespace once::core

@@ -33,8 +33,8 @@ Settlement settle_answered(int status, BodyKept body_kept, const RecordPolicy& p
   return {fail};
 }
 
-Settlement settle_as_said(BackendPolicy::Record said, int status, BodyKept body_kept, const RecordPolicy& policy) {
-  switch (said) {
+Settlement settle_by_policy(BackendPolicy::Record record, int status, BodyKept body_kept, const RecordPolicy& policy) {
+  switch (record) {
     case BackendPolicy::Record::by_status: return settle_answered(status, body_kept, policy);
     case BackendPolicy::Record::final: return {Settlement::Kind::succeed, body_kept};
     case BackendPolicy::Record::retry: return {Settlement::Kind::fail};
@@ -92,7 +92,7 @@ Delivery weigh(const UnframedResponse& response, const RecordPolicy& policy) {
   return whole_json ? Delivery::whole : Delivery::unframed;
 }
 
-Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy) {
+Settlement settle(Delivery delivery, int status, const BackendPolicy& backend, const RecordPolicy& policy) {
   switch (delivery) {
     case Delivery::not_sent:
     case Delivery::busy: return {Settlement::Kind::release};
@@ -100,15 +100,16 @@ Settlement settle(Delivery delivery, int status, const BackendPolicy& said, cons
     case Delivery::timed_out:
     case Delivery::truncated: return {Settlement::Kind::unknown};
     case Delivery::streaming:
-    case Delivery::whole: return settle_as_said(said.record, status, BodyKept::yes, policy);
+    case Delivery::whole: return settle_by_policy(backend.record, status, BodyKept::yes, policy);
     case Delivery::unframed: {
-      const Settlement as_whole = settle_as_said(said.record, status, BodyKept::yes, policy);
+      const Settlement as_whole = settle_by_policy(backend.record, status, BodyKept::yes, policy);
       const bool recorded = as_whole.kind == Settlement::Kind::succeed;
       return recorded && policy.unframed != Unframed::keep ? Settlement{Settlement::Kind::unknown} : as_whole;
     }
     case Delivery::oversize: {
-      const bool is_final = said.record == BackendPolicy::Record::final;
-      return settle_as_said(is_final ? said.record : BackendPolicy::Record::by_status, status, BodyKept::no, policy);
+      const bool is_final = backend.record == BackendPolicy::Record::final;
+      return settle_by_policy(is_final ? backend.record : BackendPolicy::Record::by_status, status, BodyKept::no,
+                              policy);
     }
   }
   ONCE_ASSERT(false);

@@ -55,7 +55,7 @@ struct Settlement {
     release,  // undo the claim
     succeed,  // record the response; every retry gets it
     fail,     // record a failure: a retry executes again, the fingerprint still binds
-    unknown,  // it is unknown what was executed
+    unknown,  // it is unknown whether the work was done
   };
   Kind kind = Kind::unknown;
   BodyKept body_kept = BodyKept::yes;  // `no` only with succeed
@@ -67,7 +67,7 @@ struct Settlement {
 // specific. The backend's Idempotency-Policy overrides both, except that `no-store` and `retry` are ignored for an
 // oversize response: the backend is still executing, and a second execution could start beside it. Whether a body is
 // complete matters only if it would be recorded: failures and refusals are decided by the status.
-Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy);
+Settlement settle(Delivery delivery, int status, const BackendPolicy& backend, const RecordPolicy& policy);
 
 // {{200, 299}, {404, 404}}: inclusive ranges. Values outside 0-599 are ignored.
 StatusSet statuses(std::initializer_list<std::pair<int, int>> ranges);

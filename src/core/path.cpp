@@ -35,7 +35,7 @@ std::optional<unsigned char> escaped_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(high * 16 + low);
 }
 
-// False: it contains a control character.
+// Returns whether it contains no control character.
 bool append_decoded(std::string& out, std::string_view segment) {
   bool printable = true;
   for (std::size_t i = 0; i < segment.size(); ++i) {
@@ -73,8 +73,8 @@ bool hides_dots(std::string_view segment) {
   }
 }
 
-// Takes the last segment off "/a/b": "/a". False: readers do not agree on where that segment begins or ends, or whether
-// there is one.
+// Takes the last segment off "/a/b": "/a". Fails if readers do not agree on where that segment begins or ends, or
+// whether there is one.
 bool drop_last(std::string& out) {
   const std::size_t slash = out.rfind('/');
   const std::string_view segment = std::string_view(out).substr(slash + 1);

@@ -69,7 +69,8 @@ struct FingerprintPolicy {
 
 // With ScopePart::life: keys end with the resource in their path.
 struct LifePolicy {
-  // For how long the end of a life is remembered: longer than any key of it. Zero: keys of this route have no lives.
+  // How long the end of a life is remembered: longer than any key of it is recorded. Zero: keys of this route have no
+  // lives.
   Duration remembered{};
 };
 

@@ -47,7 +47,7 @@ enum class ProblemKind : std::uint8_t {
   loop_detected,    // the request has already passed this gateway
   // In the claims API and the admin interface.
   unauthorized,
-  forbidden,  // a page of another origin, or a host name that is not ours
+  forbidden,  // a page of another origin, or an unknown host name
   claim_invalid,
   claim_lost,
   parameter_invalid,  // in the admin interface

@@ -1,14 +1,15 @@
-// What a record says of its requests, for people: the pattern of the route, and method, path without query and request
-// id of the latest attempt. Stores keep all of it as one text of at most 255 bytes, and never look into it.
+// The label of a record: a description of its requests for people. It contains the pattern of the route, and method,
+// path without query and request id of the latest attempt. Stores keep it as one text of at most 255 bytes and never
+// parse it.
 //
 //   ROUTE [ TAB METHOD ID SAME PATH ]
 //
-// The part behind the tab is written compactly, because every record has one:
+// The part after the tab is compact, because every record has one:
 //   METHOD  a letter (G GET, H HEAD, P POST, U PUT, A PATCH, D DELETE, Q QUERY), or X, the method and a space
 //   ID      h or u, and 22 characters of base64url: 32 hex digits, or a UUID in lower case; or t, the id and a space
-//   SAME    how many bytes of the path are as in ROUTE, from its first slash on: '!' for none, '"' for one … '~' for 93
+//   SAME    the number of bytes that the path shares with ROUTE, from its first slash on: '!' for 0 … '~' for 93
 //   PATH    the rest of the path, as it was sent
-// What does not fit is cut off the path's end. A label without a tab is a route, or the scope of a claim.
+// A longer label is cut at the end of the path. A label without a tab is a route, or the scope of a claim.
 #pragma once
 
 #include <cstddef>

@@ -22,8 +22,8 @@ class Call : public Presence {
   // The call is over when this returns.
   virtual Task<void> run() = 0;
 
-  // The caller has no more interest: a wait for an owner ends, and a new claim is released. No effect on a claim that
-  // was handed out.
+  // The caller cancels: a wait for an owner ends, and a new claim is released. No effect on a claim that was handed
+  // out.
   void cancel(std::uint64_t tag) {
     if (tag != tag_) return;
     cancelled_ = true;
@@ -53,7 +53,7 @@ class Call : public Presence {
   Listener* listener_ = nullptr;
 };
 
-// Checks regularly whether a claim is still ours while its holder works. Call stop() before destruction.
+// Checks regularly whether another attempt owns the claim while its holder works. Call stop() before destruction.
 class LossWatch final : private Timer {
  public:
   explicit LossWatch(Executor& home) : home_(home) {

@@ -24,13 +24,13 @@ class Completion {
     std::swap(then_, other.then_);
     return *this;
   }
-  ~Completion() { tell(T(Cancelled())); }
+  ~Completion() { complete(T(Cancelled())); }
 
-  // False: already reported, or there is no callback.
+  // Whether there is a callback that was not called yet.
   explicit operator bool() const { return static_cast<bool>(then_); }
-  // The call did not begin and the caller knows: drops the callback.
+  // Drops the callback: the call did not begin, and its caller has been informed otherwise.
   void dismiss() { then_ = nullptr; }
-  void tell(T what) {
+  void complete(T what) {
     if (auto then = std::exchange(then_, nullptr)) then(std::move(what));
   }
 

@@ -25,7 +25,7 @@ struct Core::Opening {
   bool done = false;
   std::expected<void, OpenError> result;
 
-  void tell(std::expected<void, OpenError> what) {
+  void complete(std::expected<void, OpenError> what) {
     const std::scoped_lock lock(mutex);
     result = std::move(what);
     done = true;
@@ -86,13 +86,13 @@ void Core::run(const Options& options, LogTarget log, Opening& opening) {
   if (engine) {
     engine_ = *std::move(engine);
     mailbox_.open(engine_->loop());
-    opening.tell({});
+    opening.complete({});
     engine_->run(*this);
     stopping_.store(true);
     mailbox_.close();
     engine_.reset();
   } else {
-    opening.tell(std::unexpected(std::move(engine.error())));
+    opening.complete(std::unexpected(std::move(engine.error())));
   }
   const std::scoped_lock lock(mutex_);
   ended_ = true;
@@ -111,34 +111,34 @@ void Core::start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make) {
   mailbox_.post([this, made = std::move(make)]() mutable { engine_->start(made(*engine_)); });
 }
 
-bool Core::begin(Request request, std::uint64_t tag, Completion<BeginResult> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::begin(Request request, std::uint64_t tag, Completion<BeginResult> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
     return std::make_unique<HttpCall>(engine, std::move(asked), tag, std::move(done));
   });
-  return true;
+  return Begun::yes;
 }
 
-bool Core::claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
     return std::make_unique<WorkCall>(engine, std::move(asked), tag, std::move(done));
   });
-  return true;
+  return Begun::yes;
 }
 
-bool Core::look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   start([tag, asked = std::move(request), done = std::move(then)](Engine& engine) mutable {
     return std::make_unique<LookCall>(engine, std::move(asked), tag, std::move(done));
   });
-  return true;
+  return Begun::yes;
 }
 
-bool Core::sweep(Completion<SweepResult> then) {
-  if (!is_open_to(then)) return false;
+Core::Begun Core::sweep(Completion<SweepResult> then) {
+  if (!is_open_to(then)) return Begun::stopping;
   mailbox_.post([this, done = std::move(then)]() mutable { engine_->sweep(std::move(done)); });
-  return true;
+  return Begun::yes;
 }
 
 void Core::cancel(std::uint64_t tag) {

@@ -31,20 +31,21 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // False: the gate is stopping, and `then` is not called. The same holds for the next calls.
-  bool begin(Request request, std::uint64_t tag, Completion<BeginResult> then);
-  bool claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then);
-  bool look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then);
-  bool sweep(Completion<SweepResult> then);
+  // `stopping`: `then` is not called.
+  enum class Begun : std::uint8_t { yes, stopping };
+  Begun begin(Request request, std::uint64_t tag, Completion<BeginResult> then);
+  Begun claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then);
+  Begun look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then);
+  Begun sweep(Completion<SweepResult> then);
 
   void cancel(std::uint64_t tag);
   // Reports when the last claim has ended.
   void stop(Completion<StopResult> then);
-  // Ends the gate, whatever is in progress. Afterwards only claims may use it.
+  // Ends the gate and cancels the calls in progress. Afterwards only claims may use it.
   void end();
   // Whether this is the thread that callbacks run on; it cannot wait for its own end.
   bool is_own_thread() const { return thread_.load() == std::this_thread::get_id(); }
-  // False: threads or connections are still ending. They continue by themselves.
+  // Whether all threads and connections have ended within the limit. Those that have not continue by themselves.
   bool wait_for_end(std::chrono::milliseconds limit);
 
   // Whether a begin needs the body, and its largest size.
@@ -59,14 +60,14 @@ class Core : public std::enable_shared_from_this<Core> {
   // Whether this is the process that opened it: it must not be used in any other.
   bool is_here() const;
   // For claims.
-  bool post(Mailbox::Job job) { return mailbox_.post(std::move(job)); }
+  Mailbox::Posted post(Mailbox::Job job) { return mailbox_.post(std::move(job)); }
 
  private:
   struct Opening;
   static void run_thread(Core& core, const Options& options, LogTarget log, Opening& opening);
   void run(const Options& options, LogTarget log, Opening& opening);
   void start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make);
-  // False: the gate is stopping.
+  // If the gate is stopping, dismisses `then`.
   template <class T>
   bool is_open_to(Completion<T>& then);
 

@@ -112,10 +112,10 @@ Engine::Engine(GateSettings settings, std::unique_ptr<ProcessPorts> process, Ope
     auto& retirement = static_cast<Retirement&>(work);
     retirement.posted = false;
     retirement.engine->retired_.clear();
-    retirement.engine->tell_if_stopped();
+    retirement.engine->complete_stop();
   };
   settle_timer_.engine = this;
-  settle_timer_.fire = [](Timer& timer) { static_cast<SettleTimer&>(timer).engine->tell_if_stopped(); };
+  settle_timer_.fire = [](Timer& timer) { static_cast<SettleTimer&>(timer).engine->complete_stop(); };
 }
 
 void Engine::warn_of_settings() {
@@ -173,21 +173,21 @@ void Engine::stop(Completion<StopResult> then) {
   stop_waiters_.push_back(std::move(then));
   stopping_ = true;
   for (const auto& [call, running] : calls_) running.call->end_wait();
-  tell_if_stopped();
+  complete_stop();
 }
 
-void Engine::tell_if_stopped() {
+void Engine::complete_stop() {
   if (!stopping_ || !calls_.empty()) return;
   if (metrics_.unsettled.value() > 0) {
     loop_.arm(settle_timer_, settle_pause);
     return;
   }
-  for (Completion<StopResult>& done : std::exchange(stop_waiters_, {})) done.tell(std::monostate());
+  for (Completion<StopResult>& done : std::exchange(stop_waiters_, {})) done.complete(std::monostate());
 }
 
 void Engine::sweep(Completion<SweepResult> then) {
   offload_.run([this, result = std::move(then)](const std::stop_token& stop) mutable {
-    result.tell(sweep_all(settings_.config, process_->log, stop));
+    result.complete(sweep_all(settings_.config, process_->log, stop));
   });
 }
 
@@ -213,7 +213,8 @@ std::string Engine::metrics_text() const {
   const std::vector<const Metrics*> all = {&metrics_};
   write_request_metrics(out, route_totals(all), all);
   out.single("once_gate_claims", "gauge", "Claims that handlers and work hold now.", held_.value());
-  out.single("once_gate_claims_dropped_total", "counter", "Claims whose holder forgot them.", dropped_.value());
+  out.single("once_gate_claims_dropped_total", "counter", "Claims dropped by their holder without an outcome.",
+             dropped_.value());
   out.family("once_gate_work_total", "counter", "Ends of claimed work, by result.");
   out.sample("result=\"succeeded\"", work_done_.value());
   out.sample("result=\"failed\"", work_failed_.value());

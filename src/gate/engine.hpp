@@ -127,7 +127,7 @@ class Engine {
 
   Task<void> run_call(Call& call);
   void retire(const Call& call);
-  void tell_if_stopped();
+  void complete_stop();
 
   const GateSettings settings_;
   bool warned_ = false;

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds end_limit{5};
 constexpr int unavailable_status = 503;
 constexpr int mistake_status = 500;
 
-// Waits for the result of one call.
+// The wait for the result of one call.
 template <class T>
 class Awaited {
  public:
@@ -156,7 +156,7 @@ Begun Gate::begin(const Request& request, const std::stop_token& stop) {
   const auto core = front_->get();
   if (!core) return {.reply = refusal(unavailable_status, core.error().detail)};
   const std::uint64_t tag = front_->next_tag();
-  if (!(*core)->begin(request, tag, awaited.completion())) return {.reply = stopped_reply()};
+  if ((*core)->begin(request, tag, awaited.completion()) == Core::Begun::stopping) return {.reply = stopped_reply()};
   const std::stop_callback cancel(stop, [&core, tag] { (*core)->cancel(tag); });
   return begun_of(awaited.wait());
 }
@@ -169,8 +169,8 @@ void Gate::begin(Request request, std::move_only_function<void(Begun)> then, con
   const auto begun = std::make_shared<AsyncBegin>(std::move(then));
   // Registered before the begin, which may end at once. A stop between the two is repeated below.
   if (stop.stop_possible()) begun->cancel.emplace(stop, [core = *core, tag] { core->cancel(tag); });
-  const auto tell = [begun](BeginResult result) { begun->then(begun_of(std::move(result))); };
-  if (!(*core)->begin(std::move(request), tag, Completion<BeginResult>(tell))) {
+  const auto report = [begun](BeginResult result) { begun->then(begun_of(std::move(result))); };
+  if ((*core)->begin(std::move(request), tag, Completion<BeginResult>(report)) == Core::Begun::stopping) {
     return begun->then({.reply = stopped_reply()});
   }
   if (stop.stop_requested()) (*core)->cancel(tag);
@@ -187,8 +187,8 @@ void Gate::finish(const Claim& claim, const Response& response, std::move_only_f
   auto prepared = prepare(response);
   if (!prepared) return then(refusal(mistake_status, "The response cannot be sent: " + prepared.error() + "."));
   const auto done = std::make_shared<std::move_only_function<void(Reply)>>(std::move(then));
-  const auto tell = [done](FinishResult result) { (*done)(reply_of(std::move(result))); };
-  const Ask ask = claim.held_->finish(*std::move(prepared), Completion<FinishResult>(tell));
+  const auto report = [done](FinishResult result) { (*done)(reply_of(std::move(result))); };
+  const Ask ask = claim.held_->finish(*std::move(prepared), Completion<FinishResult>(report));
   if (ask == Ask::ended || ask == Ask::forked) (*done)(not_taken(ask));
 }
 

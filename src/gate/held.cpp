@@ -40,10 +40,11 @@ Ask HeldRequest::end(How how, std::unique_ptr<PreparedResponse> response, Comple
   HttpCall::End as = HttpCall::End::answered;
   if (how == How::unknown) as = HttpCall::End::unknown;
   if (how == How::not_done) as = HttpCall::End::not_done;
-  const bool posted = core_->post([call = call_, as, made = std::move(response), done = std::move(then)]() mutable {
-    call->end(as, std::move(made), std::move(done));
-  });
-  return posted ? Ask::taken : Ask::stopped;
+  const Mailbox::Posted posted =
+      core_->post([call = call_, as, made = std::move(response), done = std::move(then)]() mutable {
+        call->end(as, std::move(made), std::move(done));
+      });
+  return posted == Mailbox::Posted::yes ? Ask::taken : Ask::stopped;
 }
 
 HeldWork::HeldWork(std::shared_ptr<Core> the_core, WorkCall& the_call, ClaimFacts the_facts, LostFlag the_lost)
@@ -62,8 +63,9 @@ Ask HeldWork::order(WorkOrder order) {
     order.then.dismiss();
     return Ask::forked;
   }
-  const bool posted = core_->post([call = call_, given = std::move(order)]() mutable { call->take(std::move(given)); });
-  return posted ? Ask::taken : Ask::stopped;
+  const Mailbox::Posted posted =
+      core_->post([call = call_, given = std::move(order)]() mutable { call->take(std::move(given)); });
+  return posted == Mailbox::Posted::yes ? Ask::taken : Ask::stopped;
 }
 
 }  // namespace once::gate

@@ -55,14 +55,14 @@ struct HeldRequest {
   HeldRequest(std::shared_ptr<Core> the_core, HttpCall& the_call, ClaimFacts the_facts, LostFlag the_lost);
   HeldRequest(const HeldRequest&) = delete;
   HeldRequest& operator=(const HeldRequest&) = delete;
-  // Drops the claim if it was not ended.
+  // The claim ends as dropped if its holder has not ended it.
   ~HeldRequest();
 
   Ask finish(std::unique_ptr<PreparedResponse> response, Completion<FinishResult> then);
   Ask abandon(Completion<FinishResult> then);
   Ask release(Completion<FinishResult> then);
 
-  // False: this is a forked child, and the claim is its parent's.
+  // Whether this is the process that claimed, not a forked child of it.
   bool is_here() const;
 
   const ClaimFacts facts;

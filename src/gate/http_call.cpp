@@ -132,7 +132,7 @@ Task<void> HttpCall::answer_keyed(const std::optional<Key>& key) {
     co_await exchange_.run(keyed, reply_);
   }
   quota.settle(reply_);
-  tell_reply();
+  complete_call();
 }
 
 KeyedRequest HttpCall::keyed_request(const RequestIdentity& identity, const OperationId& operation) {
@@ -179,7 +179,7 @@ void HttpCall::hand_out(const BackendRequest& request) {
   facts.token = value_of(facts.fields, "Idempotency-Claim");
   auto lost = std::make_shared<std::atomic<bool>>(false);
   if (request.permit != nullptr) loss_.start(*request.permit, lost);
-  begun_.tell(std::make_shared<HeldRequest>(engine_.core(), *this, std::move(facts), std::move(lost)));
+  begun_.complete(std::make_shared<HeldRequest>(engine_.core(), *this, std::move(facts), std::move(lost)));
 }
 
 BackendAnswer HttpCall::answer_of_handler() {
@@ -219,7 +219,7 @@ void HttpCall::end(End how, std::unique_ptr<PreparedResponse> response, Completi
 void HttpCall::refuse(Problem answer) {
   const ProblemForm form{.type_base = engine_.ports().errors_base, .wording = *wording_};
   write_problem(reply_, std::move(answer), form, request_id_, gateway::Ending::rejected);
-  tell_reply();
+  complete_call();
 }
 
 void HttpCall::refuse_limit(const CallerTable::Refusal& refusal) {
@@ -236,17 +236,17 @@ void HttpCall::pass(const RequestKey& key) {
   append_request_id(lines, request_id_, *wording_);
   if (key.ignored) lines.append("Idempotency-Status: bypassed\r\n");
   account(gateway::Ending::passed, 0);
-  begun_.tell(Pass{.fields = fields_of(lines), .request_id = request_id_});
+  begun_.complete(Pass{.fields = fields_of(lines), .request_id = request_id_});
 }
 
-void HttpCall::tell_reply() {
+void HttpCall::complete_call() {
   account(reply_.ending, reply_.status);
   if (begun_ && cancelled()) {
-    begun_.tell(Cancelled());
+    begun_.complete(Cancelled());
   } else if (begun_) {
-    begun_.tell(sendable(reply_, nullptr));
+    begun_.complete(sendable(reply_, nullptr));
   } else {
-    finished_.tell(sendable(reply_, response_.get()));
+    finished_.complete(sendable(reply_, response_.get()));
   }
 }
 

@@ -50,7 +50,7 @@ class HttpCall final : public Call, public Backend {
   void refuse(Problem answer);
   void refuse_limit(const CallerTable::Refusal& refusal);
   void pass(const RequestKey& key);
-  void tell_reply();
+  void complete_call();
   void account(gateway::Ending ending, int status);
 
   IdentityRules rules() const;

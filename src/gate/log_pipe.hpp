@@ -21,7 +21,7 @@ class LogPipe final : private http::Pollable {
 
   // The descriptor for a Log, which must not outlive this: writing to a pipe without a reader raises a signal.
   int writer() const { return writer_.get(); }
-  // False: the loop cannot watch it.
+  // Fails if the loop cannot watch another descriptor.
   bool listen(http::Loop& loop);
   void stop_listening(http::Loop& loop) { loop.forget(reader_.get(), *this); }
   // Passes on everything written so far.

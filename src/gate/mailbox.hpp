@@ -32,13 +32,14 @@ class Mailbox final : private Work {
     home_ = nullptr;
     left.swap(jobs_);
   }
-  // Thread-safe. False: closed, and the job is dropped.
-  bool post(Job job) {
+  enum class Posted : std::uint8_t { no, yes };
+  // Thread-safe. Drops the job if the mailbox is closed.
+  Posted post(Job job) {
     const std::scoped_lock lock(mutex_);
-    if (home_ == nullptr) return false;
+    if (home_ == nullptr) return Posted::no;
     jobs_.push_back(std::move(job));
     if (!std::exchange(posted_, true)) home_->post(*this);
-    return true;
+    return Posted::yes;
   }
 
  private:

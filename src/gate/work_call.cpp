@@ -39,7 +39,7 @@ Task<void> WorkCall::run() {
     WorkOutcome outcome;
     outcome.reason = Reason::invalid;
     outcome.detail = op_.error();
-    claimed_.tell(std::move(outcome));
+    claimed_.complete(std::move(outcome));
     co_return;
   }
   op_->terms.owner = Owner::outside;  // its holder may drop it while the process lives
@@ -47,17 +47,17 @@ Task<void> WorkCall::run() {
   const bool is_ours = op_->status == OpStatus::done && op_->verdict == Verdict::execute;
   if (!is_ours) {
     WorkOutcome outcome;
-    guard::tell_verdict(*op_, guard::reading(outcome.value), outcome);
+    guard::set_verdict(*op_, guard::reading(outcome.value), outcome);
     if (cancelled()) {
-      claimed_.tell(Cancelled());
+      claimed_.complete(Cancelled());
     } else {
-      claimed_.tell(std::move(outcome));
+      claimed_.complete(std::move(outcome));
     }
     co_return;
   }
   if (cancelled()) {
     co_await give_back();
-    claimed_.tell(Cancelled());
+    claimed_.complete(Cancelled());
     co_return;
   }
   co_await serve_holder(claimed);
@@ -90,7 +90,7 @@ void WorkCall::hand_out(const ClaimResult& claimed) {
                    .fence = static_cast<std::uint64_t>(op_->record->fence),
                    .token = guard::handle_of(op_->id, op_->nonce),
                    .operation = to_hex(op_->id)};
-  claimed_.tell(std::make_shared<HeldWork>(engine_.core(), *this, std::move(facts), std::move(lost)));
+  claimed_.complete(std::make_shared<HeldWork>(engine_.core(), *this, std::move(facts), std::move(lost)));
 }
 
 Task<void> WorkCall::give_back() {
@@ -141,7 +141,7 @@ Task<WorkCall::ClaimState> WorkCall::carry_out(WorkOrder& order) {
     case WorkOrder::Kind::drop: break;
   }
   engine_.count_work(outcome);
-  order.then.tell(std::move(outcome));
+  order.then.complete(std::move(outcome));
   co_return state;
 }
 
@@ -185,7 +185,7 @@ Task<WorkCall::ClaimState> WorkCall::complete(WorkOrder& order, WorkOutcome& out
   outcome.status = guard::Status::succeeded;
   outcome.value = std::move(order.value);
   if (another_outcome_stands(op)) {
-    guard::tell_recorded(*op.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
+    guard::set_recorded(*op.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
   }
   co_return ClaimState::ended;
 }
@@ -215,7 +215,7 @@ Task<WorkCall::ClaimState> WorkCall::release(WorkOutcome& outcome) {
   Op op = op_of(Verb::release);
   co_await engine_.claimant().release(op);
   if (op.status == OpStatus::failed) {
-    guard::tell_store_failed(op, outcome);
+    guard::set_store_failed(op, outcome);
     co_return ClaimState::held;
   }
   if (op.status == OpStatus::done) over_ = Over::released;
@@ -227,14 +227,14 @@ Task<WorkCall::ClaimState> WorkCall::look_up(WorkOutcome& outcome) {
   Op seen = op_of(Verb::lookup);
   co_await engine_.claimant().ask(seen);
   switch (standing_of(seen, op_->nonce)) {
-    case Standing::unseen: guard::tell_store_failed(seen, outcome); co_return ClaimState::held;
+    case Standing::unseen: guard::set_store_failed(seen, outcome); co_return ClaimState::held;
     case Standing::nothing:
     case Standing::expired:
     case Standing::released:
     case Standing::taken_over: outcome.reason = Reason::lost; co_return ClaimState::held;
     case Standing::failed: outcome.reason = Reason::work_failed; co_return ClaimState::held;
     case Standing::succeeded:
-      guard::tell_recorded(*seen.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
+      guard::set_recorded(*seen.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
       co_return ClaimState::ended;
     case Standing::started:
     case Standing::unknown:
@@ -255,14 +255,14 @@ Task<void> LookCall::run() {
   if (!op) {
     outcome.reason = Reason::invalid;
     outcome.detail = std::move(op.error());
-    then_.tell(std::move(outcome));
+    then_.complete(std::move(outcome));
     co_return;
   }
   op->verb = Verb::lookup;
   co_await engine_.claimant().ask(*op);
-  guard::tell_seen(*op, outcome);
+  guard::set_seen(*op, outcome);
   outcome.absent = op->status == OpStatus::done && !op->record;
-  then_.tell(std::move(outcome));
+  then_.complete(std::move(outcome));
 }
 
 }  // namespace once::gate

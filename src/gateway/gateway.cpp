@@ -174,9 +174,9 @@ bool Gateway::needs_store() const {
   });
 }
 
-std::uint64_t Gateway::rested() const {
+std::uint64_t Gateway::idle_releases() const {
   std::uint64_t sum = 0;
-  for (const auto& worker : workers_) sum += std::as_const(*worker).metrics().rested.value();
+  for (const auto& worker : workers_) sum += std::as_const(*worker).metrics().idle_releases.value();
   return sum;
 }
 
@@ -200,10 +200,11 @@ std::vector<const Metrics*> Gateway::metrics() const {
   return all;
 }
 
-bool Gateway::take_memory(HeldFor what, std::size_t bytes) {
-  if (shared_.usage.take(what, bytes, generation()->settings.limits.max_body_memory)) return true;
+Reserved Gateway::take_memory(HeldFor what, std::size_t bytes) {
+  const Reserved taken = shared_.usage.take(what, bytes, generation()->settings.limits.max_body_memory);
+  if (taken == Reserved::yes) return taken;
   beside_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
-  return false;
+  return taken;
 }
 
 std::optional<StreamInfo> Gateway::stream(const OperationId& id) {

@@ -91,7 +91,7 @@ class Gateway {
   bool needs_store() const;
 
   // How many times idle connections have released their memory since the start.
-  std::uint64_t rested() const;
+  std::uint64_t idle_releases() const;
 
   std::vector<const Metrics*> metrics() const;
   // Counts per route label, summed over all workers.
@@ -106,9 +106,9 @@ class Gateway {
   }
   // Request bodies on disk.
   const Spool& spool() const { return spool_; }
-  // Reserves memory under limits.max_body_memory for the claims API and other services of the process. False: none is
-  // left; that is counted.
-  bool take_memory(HeldFor what, std::size_t bytes);
+  // Reserves memory under limits.max_body_memory for the claims API and other services of the process. Counts it if
+  // there is none left.
+  Reserved take_memory(HeldFor what, std::size_t bytes);
   void give_back_memory(HeldFor what, std::size_t bytes) { shared_.usage.give_back(what, bytes); }
   // Metrics of those services, added to the workers'. Only for their thread.
   Metrics& beside() { return beside_; }

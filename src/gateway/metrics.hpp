@@ -168,7 +168,7 @@ struct Metrics {
   Counter bodies_dropped;                          // responses recorded without their body for lack of memory
   std::array<Counter, caller_limit_count> over_limit;  // by CallerLimit
   std::array<Counter, shadowed_count> shadow;          // by Shadowed
-  Counter rested;                                      // connections that idled and released their memory
+  Counter idle_releases;                               // connections that idled and released their memory
   Counter may_need_store;                              // requests that have begun and may need the store
   Counter in_flight;                                   // keyed requests in progress
   Counter waiting;                                     // requests that wait for another one's outcome
@@ -196,7 +196,7 @@ struct Metrics {
   Counter tokens_remembered;  // found in the cache of checked tokens
   Counter tokens_refused;
   std::array<Counter, precondition_result_count> preconditions;  // by PreconditionResult
-  Counter not_modified;                                          // 304 for a tag made here
+  Counter not_modified;                                          // 304 for a tag made by Once
   Counter preflights;                                            // CORS preflights answered
 };
 

@@ -84,7 +84,7 @@ struct Upstream {
   EjectSettings eject;
   RetrySafe retry_safe = RetrySafe::off;
   Duration fail_timeout = std::chrono::seconds(10);   // how long a server that could not be reached is avoided
-  Duration resolve_every = std::chrono::seconds(30);  // how often its name is looked up
+  Duration resolve_every = std::chrono::seconds(30);  // how often its name is resolved
   std::string host = std::string(keep_host);          // which Host it gets: keep_host, own_host, or this one
   ForwardedFields forwarded = ForwardedFields::x_forwarded;
   bool via = true;  // add a Via field to requests
@@ -115,7 +115,7 @@ struct CallerLimits {
   std::size_t new_keys = 0;        // a second
   std::size_t new_keys_burst = 0;  // at once; 0: twice new_keys. Only tests set it
   std::size_t stored_bytes = 0;    // of answers that have not expired
-  std::size_t tracked = 100'000;   // callers that are kept count of. Only tests set it
+  std::size_t tracked = 100'000;   // callers that are tracked. Only tests set it
 
   bool any() const { return in_flight != 0 || new_keys != 0 || stored_bytes != 0; }
 };
@@ -167,7 +167,7 @@ struct ProxyProtocolSettings {
   http::AddressSet from;  // trusted peers; other connections are refused on those listeners
 };
 
-// What a reload can change: everything that says how requests are served, and nothing of where and with which store.
+// The settings of serving that a reload can change. Addresses and the store are not among them.
 struct ServingSettings {
   std::vector<Upstream> upstreams;  // the first is the default
   std::vector<Route> routes;
@@ -178,7 +178,7 @@ struct ServingSettings {
   bool access_log = false;
   http::AddressSet trusted_proxies;  // whose X-Forwarded-For is believed
   ProxyProtocolSettings proxy_protocol;
-  HostNames hosts;                       // which hosts are the same
+  HostNames hosts;                       // host names that are equivalent
   std::vector<std::string> upgrades;     // protocols that a client may upgrade to
   http::TlsServerSettings tls;           // a reload does not change the address
   http::TlsClientSettings upstream_tls;  // for upstreams with https

@@ -73,7 +73,7 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
     worker.generation_ = worker.serve_by(std::move(adopt.generation));
     adopt.adopted->count_down();
   };
-  for (ListHead* list : {&open_, &resting_, &half_closed_, &hung_up_}) list->previous = list->next = list;
+  for (ListHead* list : {&open_, &idle_, &half_closed_, &hung_up_}) list->previous = list->next = list;
   drain_work_.worker = this;
   drain_work_.run = [](Work& work) {
     auto& drain = static_cast<DrainWork&>(work);
@@ -150,17 +150,17 @@ void Worker::count_out(ServedConnection& connection) {
   shared_.connections.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Worker::rests(ServedConnection& connection) {
-  metrics_.rested.add();
+void Worker::set_idle(ServedConnection& connection) {
+  metrics_.idle_releases.add();
   unlink(connection);
-  link(connection, resting_);
-  connection.resting = true;
+  link(connection, idle_);
+  connection.in_idle_list = true;
 }
 
 void Worker::wakes(ServedConnection& connection) {
   unlink(connection);
   link(connection, open_);
-  connection.resting = false;
+  connection.in_idle_list = false;
 }
 
 void Worker::client_left(ServedConnection& connection) {
@@ -185,7 +185,7 @@ void Worker::let_go() {
 
 void Worker::stop_if_drained() {
   const auto serves = [](const ListHead& list) { return list.next != &list; };
-  const bool connected = serves(open_) || serves(resting_) || serves(half_closed_) || serves(hung_up_);
+  const bool connected = serves(open_) || serves(idle_) || serves(half_closed_) || serves(hung_up_);
   if (connected || held_ > 0) return;
   if (paused_) idle_closed_.store(true, std::memory_order_release);
   if (!draining_ || accepting_ > 0) return;
@@ -235,14 +235,14 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
 // A flood of idle connections must not keep out active clients: closes one of them from the loop, and stops counting it
 // now.
 bool Worker::make_room(const AddressTable::Share& newcomer) {
-  if (resting_.next == &resting_) return displace_slow(newcomer.count(), Scarce::connections);
-  return close_longest_resting();
+  if (idle_.next == &idle_) return displace_slow(newcomer.count(), Scarce::connections);
+  return close_longest_idle();
 }
 
-bool Worker::close_longest_resting() {
-  ServedConnection& longest = *resting_.next;
+bool Worker::close_longest_idle() {
+  ServedConnection& longest = *idle_.next;
   wakes(longest);
-  if (!longest.close_if_idle()) return false;
+  if (longest.close_if_idle() == ServedConnection::Closed::no) return false;
   count_out(longest);
   metrics_.connections_displaced.add();
   return true;
@@ -315,7 +315,7 @@ Task<void> Worker::refuse(int fd, Over over, Problem answer) {
 Task<void> Worker::wait_for_descriptors(int error) {
   loop_.report_out_of_descriptors(http::DescriptorUse::client, http::error_text(error));
   const bool made = hang_up_longest_half_closed();
-  if (!made && resting_.next != &resting_) close_longest_resting();
+  if (!made && idle_.next != &idle_) close_longest_idle();
   co_await sleep_for(loop_, accept_pause);
 }
 
@@ -340,7 +340,7 @@ Task<void> Worker::accept_all(http::Socket& listener, Over over) {
       co_await sleep_for(loop_, accept_pause);
     }
   }
-  // Serve connections that the kernel accepted before we stopped listening.
+  // Serve connections that the kernel accepted before the listener was closed.
   if (!successor_) {
     for (auto accepted = listener.accept(); accepted.fd >= 0; accepted = listener.accept()) take(accepted, over);
   }
@@ -415,7 +415,7 @@ void Worker::refuse_unread() {
 
 void Worker::close_idle() {
   idle_closed_.store(true, std::memory_order_release);
-  for (ServedConnection* ends : {static_cast<ServedConnection*>(&open_), static_cast<ServedConnection*>(&resting_)}) {
+  for (ServedConnection* ends : {static_cast<ServedConnection*>(&open_), static_cast<ServedConnection*>(&idle_)}) {
     for (ServedConnection* connection = ends->next; connection != ends; connection = connection->next) {
       connection->close_if_idle();
     }

@@ -87,8 +87,8 @@ enum class Scarce : std::uint8_t {
 // A client connection as seen by a worker that drains or is overloaded.
 class ServedConnection {
  public:
-  // Closes the connection if it is idle. True: it was idle.
-  virtual bool close_if_idle() = 0;
+  enum class Closed : std::uint8_t { no, yes };
+  virtual Closed close_if_idle() = 0;
   // Refuses a request that is still being received and of which nothing was forwarded: see Worker::refuses_unread().
   virtual void refuse_unread() = 0;
   // How far the client is behind a client of a decent speed in the current message; negative: ahead.
@@ -105,9 +105,9 @@ class ServedConnection {
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
-  bool resting = false;      // in the list of idle connections
-  bool counted = true;       // counted as open: until it ends, is displaced, or its client leaves
-  bool half_closed = false;  // the client closed its sending side, and may still read the response
+  bool in_idle_list = false;  // in the list of idle connections
+  bool counted = true;        // counted as open: until it ends, is displaced, or its client leaves
+  bool half_closed = false;   // the client closed its sending side, and may still read the response
 
  protected:
   ~ServedConnection() = default;
@@ -161,7 +161,7 @@ class Worker final {
   void enter(ServedConnection& connection);
   void leave(ServedConnection& connection);
   // The connection is idle: it may be closed for a new one when the connection limit is reached.
-  void rests(ServedConnection& connection);
+  void set_idle(ServedConnection& connection);
   void wakes(ServedConnection& connection);
   // The client closed its sending side during a keyed request and may have left. Its place is free for another
   // connection; it keeps its descriptor, for the response, while descriptors are plenty.
@@ -213,7 +213,7 @@ class Worker final {
   void admit(const http::Socket::Accepted& accepted, Over over);
   Task<void> wait_for_descriptors(int error);
   bool make_room(const AddressTable::Share& newcomer);
-  bool close_longest_resting();
+  bool close_longest_idle();
   bool hang_up_longest_half_closed();
   // Stops counting it as an open connection.
   void count_out(ServedConnection& connection);
@@ -249,7 +249,7 @@ class Worker final {
   std::size_t lingering_ = 0;  // refused connections that linger
   std::vector<http::Socket*> introducing_;
   struct ListHead final : ServedConnection {
-    bool close_if_idle() override { return false; }
+    Closed close_if_idle() override { return Closed::no; }
     void refuse_unread() override {}
     std::chrono::nanoseconds debt() const override { return {}; }
     void displace() override {}
@@ -259,7 +259,7 @@ class Worker final {
     void hang_up() override {}
   };
   ListHead open_;
-  ListHead resting_;      // idle connections, the longest idle first
+  ListHead idle_;         // idle connections, the longest idle first
   ListHead half_closed_;  // the longest first
   ListHead hung_up_;
 };

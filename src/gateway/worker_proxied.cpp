@@ -1,5 +1,5 @@
-// Connections that begin with a PROXY protocol header: who may send one, and whose connection it then is. The
-// connection is counted for its client's address, and TLS begins, only after that.
+// Connections that begin with a PROXY protocol header: which peers may send one, and which client it names. The
+// connection is counted for that client's address, and TLS begins, only after the header.
 #include <algorithm>
 #include <array>
 #include <span>

@@ -15,7 +15,7 @@ constexpr Duration longest_async_wait = 24h;
 
 // Exceptions of callbacks are ignored.
 template <class T>
-void tell(Then<T>& then, T result) {
+void run_then(Then<T>& then, T result) {
   Thrown dropped;
   caught([&] { then(std::move(result)); }, dropped);
 }
@@ -24,7 +24,7 @@ void tell(Then<T>& then, T result) {
 
 void Engine::claim_async(Request request, Then<Claimed> then, std::stop_token stop) {
   Claimed claimed;
-  if (forked(claimed.outcome)) return tell(then, std::move(claimed));
+  if (forked(claimed.outcome)) return run_then(then, std::move(claimed));
   loop_.start(claim_on_loop(weak_from_this().lock(), std::move(request), std::move(then), std::move(stop)));
 }
 
@@ -40,8 +40,8 @@ Task<void> Engine::claim_on_loop([[maybe_unused]] std::shared_ptr<Engine> alive,
     const Answered answered{.request = request, .op = *op, .result = result, .stop = stop};
     conclude_claim(answered, claimed);
   }
-  tell_claimed(claimed, observation);
-  tell(then, std::move(claimed));
+  observe_claimed(claimed, observation);
+  run_then(then, std::move(claimed));
 }
 
 Task<ClaimResult> Engine::claim_or_wait_on_loop(Claimant& claimant, Op& op, Duration wait, Executions::Entry& work,
@@ -69,7 +69,7 @@ Task<ClaimResult> Engine::claim_or_wait_on_loop(Claimant& claimant, Op& op, Dura
 void Engine::succeed_async(std::shared_ptr<Held> held, std::string value, std::string media_type,
                            Then<Outcome<std::string>> then) {
   Outcome<std::string> outcome;
-  if (forked(outcome)) return tell(then, std::move(outcome));
+  if (forked(outcome)) return run_then(then, std::move(outcome));
   loop_.start(succeed_on_loop(std::move(held), std::move(value), std::move(media_type), std::move(then)));
 }
 
@@ -81,18 +81,18 @@ Task<void> Engine::succeed_on_loop(std::shared_ptr<Held> held, std::string value
   co_await claimant.end(op, held->lease_length);
   notify_waiting(op.id);
   observation.recorded();
-  tell(then, held->succeeded(op, std::move(value), observation));
+  run_then(then, held->succeeded(op, std::move(value), observation));
 }
 
 void Engine::fail_async(std::shared_ptr<Held> held, Then<EndResult> then) {
   OutcomeFacts facts;
-  if (forked(facts)) return tell(then, EndResult{.status = EndStatus::forked, .detail = std::move(facts.detail)});
+  if (forked(facts)) return run_then(then, EndResult{.status = EndStatus::forked, .detail = std::move(facts.detail)});
   loop_.start(fail_on_loop(std::move(held), std::move(then)));
 }
 
 Task<void> Engine::fail_on_loop(std::shared_ptr<Held> held, Then<EndResult> then) {
   if (held->over == Held::Over::failed) {
-    tell(then, EndResult());
+    run_then(then, EndResult());
     co_return;
   }
   Observation observation(observe_, Observed::Call::fail);
@@ -102,25 +102,25 @@ Task<void> Engine::fail_on_loop(std::shared_ptr<Held> held, Then<EndResult> then
   co_await claimant.end(op, held->lease_length);
   notify_waiting(op.id);
   observation.recorded();
-  tell(then, held->failed(op, observation));
+  run_then(then, held->failed(op, observation));
 }
 
 void Engine::release_async(std::shared_ptr<Held> held, Then<EndResult> then) {
   OutcomeFacts facts;
-  if (forked(facts)) return tell(then, EndResult{.status = EndStatus::forked, .detail = std::move(facts.detail)});
+  if (forked(facts)) return run_then(then, EndResult{.status = EndStatus::forked, .detail = std::move(facts.detail)});
   loop_.start(release_on_loop(std::move(held), std::move(then)));
 }
 
 Task<void> Engine::release_on_loop(std::shared_ptr<Held> held, Then<EndResult> then) {
   if (held->over == Held::Over::released) {
-    tell(then, EndResult());
+    run_then(then, EndResult());
     co_return;
   }
   Claimant claimant = claimant_on_loop();
   Op op = held->op(Verb::release);
   co_await claimant.release(op);
   notify_waiting(op.id);
-  tell(then, held->released(op));
+  run_then(then, held->released(op));
 }
 
 void Guard::claim_async(Request request, Then<Claimed> then, std::stop_token stop) {

@@ -13,7 +13,8 @@ namespace once::guard {
 
 namespace {
 
-// While a store is down, every call leaves a claim that may have been made. Beyond this many they are left to lapse.
+// While a store is down, every call leaves a claim that may have been made. Beyond this many, claims are left to
+// lapse.
 constexpr std::size_t most_late_ends = 10'000;
 constexpr std::chrono::nanoseconds longest_sleep = std::chrono::hours(1);
 

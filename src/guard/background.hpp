@@ -1,5 +1,5 @@
-// The background thread of a guard: renews the leases of running work, and ends claims that a call could not end before
-// it returned. Started on first use. Whatever is left when the guard is closed lapses.
+// The background thread of a guard: renews the leases of running work, and ends claims that a call could not end
+// before it returned. Started on first use. Claims that are left when the guard is closed lapse.
 //
 // It calls the store directly and not through the lanes, so that renewals do not queue behind claims. Ops of one
 // operation may overlap, as those of two processes can.

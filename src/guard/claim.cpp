@@ -71,7 +71,7 @@ Outcome<std::string> Held::succeeded(Op& end, std::string value, Observation& ob
     keeping.reset();
     outcome.status = Status::succeeded;
     outcome.value = std::move(value);
-    if (another_outcome_stands(end)) tell_recorded(*end.record, Source::fresh, reading(outcome.value), outcome);
+    if (another_outcome_stands(end)) set_recorded(*end.record, Source::fresh, reading(outcome.value), outcome);
   } else {
     outcome.reason = end.status == OpStatus::lost ? Reason::lost : Reason::not_recorded;
     outcome.detail = std::move(end.error);
@@ -138,7 +138,7 @@ Outcome<std::string> Claim::recorded() {
   Op seen = held_->op(Verb::lookup);
   held_->engine.ask(seen);
   switch (standing_of(seen, held_->lease.nonce)) {
-    case Standing::unseen: tell_store_failed(seen, outcome); break;
+    case Standing::unseen: set_store_failed(seen, outcome); break;
     case Standing::nothing:
     case Standing::expired:
     case Standing::released:
@@ -147,7 +147,7 @@ Outcome<std::string> Claim::recorded() {
     case Standing::succeeded:
       held_->keeping.reset();
       held_->engine.notify_waiting(held_->lease.id);
-      tell_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
+      set_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
       break;
     case Standing::started:
     case Standing::unknown:
@@ -169,7 +169,7 @@ Claimed Engine::claim(const Request& request, const std::stop_token& stop) {
     const ClaimResult result = claim_or_wait(*op, request.wait, entry, stop);
     conclude_claim({.request = request, .op = *op, .result = result, .stop = stop}, claimed);
   }
-  tell_claimed(claimed, observation);
+  observe_claimed(claimed, observation);
   return claimed;
 }
 
@@ -191,11 +191,11 @@ void Engine::conclude_claim(const Answered& answered, Claimed& claimed) {
     count_attempt(*op.record);
     claimed.claim = Claim(std::make_shared<Held>(*this, op, result.held_since, request));
   } else if (op.status != OpStatus::done || op.verdict != Verdict::in_flight || !cancelled(stop, claimed.outcome)) {
-    tell_verdict(op, reading(claimed.outcome.value), claimed.outcome);
+    set_verdict(op, reading(claimed.outcome.value), claimed.outcome);
   }
 }
 
-void Engine::tell_claimed(const Claimed& claimed, Observation& observation) {
+void Engine::observe_claimed(const Claimed& claimed, Observation& observation) {
   observation.claimed();
   if (!claimed.claim) {
     count(claimed.outcome);
@@ -208,12 +208,12 @@ void Engine::tell_claimed(const Claimed& claimed, Observation& observation) {
 }
 
 // Reports a record as a claim would, but a failed one as failed.
-void tell_seen(Op& lookup, Outcome<std::string>& outcome) {
-  if (lookup.status != OpStatus::done) return tell_store_failed(lookup, outcome);
+void set_seen(Op& lookup, Outcome<std::string>& outcome) {
+  if (lookup.status != OpStatus::done) return set_store_failed(lookup, outcome);
   if (!lookup.record) return;
   const Facts facts = facts_of(&*lookup.record, lookup.fingerprint, lookup.terms, lookup.now);
   lookup.verdict = decide(facts);
-  if (lookup.verdict != Verdict::execute) return tell_verdict(lookup, reading(outcome.value), outcome);
+  if (lookup.verdict != Verdict::execute) return set_verdict(lookup, reading(outcome.value), outcome);
   outcome.attempt = static_cast<std::uint32_t>(lookup.record->attempt);
   outcome.reason = lookup.record->state == State::failed ? Reason::work_failed : Reason::unknown;
 }
@@ -230,7 +230,7 @@ std::optional<Outcome<std::string>> Engine::look(const Request& request) {
   op->verb = Verb::lookup;
   ask(*op);
   if (op->status == OpStatus::done && !op->record) return std::nullopt;
-  tell_seen(*op, outcome);
+  set_seen(*op, outcome);
   return outcome;
 }
 

@@ -143,7 +143,7 @@ void Engine::run(const Request& request, const detail::Work& work, OutcomeFacts&
     if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
       perform(call, outcome);
     } else if (op->status != OpStatus::done || op->verdict != Verdict::in_flight || !cancelled(work.stop, outcome)) {
-      tell_verdict(*op, work, outcome);
+      set_verdict(*op, work, outcome);
     }
   }
   count(outcome);
@@ -179,7 +179,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   Thrown thrown;
   bool succeeded = false;
   const auto body = [&] {
-    succeeded = work.perform(work.state, running, result);
+    succeeded = work.perform(work.state, running, result) == detail::Work::Ended::well;
     if (succeeded) bytes = outcome_of(request, work, result);
   };
   const auto ended = [&] {
@@ -194,8 +194,8 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   if (forked(outcome)) return;  // the work has forked, and this is the child
   if (ended == Ended::threw || !succeeded) {
     if (ended == Ended::threw) {
-      const bool say = request.failure_text == FailureText::exception && !thrown.what.empty();
-      result.why = say ? std::move(thrown.what) : std::string(fixed_reason);
+      const bool with_text = request.failure_text == FailureText::exception && !thrown.what.empty();
+      result.why = with_text ? std::move(thrown.what) : std::string(fixed_reason);
       outcome.exception = std::move(thrown.exception);
     }
     return work_failed(call, std::move(result.why), outcome);
@@ -215,7 +215,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   }
   outcome.status = Status::succeeded;
   // If the work committed an outcome in its own transaction, that is the outcome for all callers.
-  if (another_outcome_stands(op)) tell_recorded(*op.record, Source::fresh, work, outcome);
+  if (another_outcome_stands(op)) set_recorded(*op.record, Source::fresh, work, outcome);
 }
 
 OutcomeBytes Engine::outcome_of(const Request& request, const detail::Work& work,
@@ -243,7 +243,7 @@ void Engine::work_failed(const Call& call, std::string why, OutcomeFacts& outcom
   call.observation.recorded();
   // The claim was taken over; or the work committed its outcome in its own transaction and failed afterwards.
   if (op.status == OpStatus::lost && claimant().find_committed(op) == Committed::yes) {
-    return tell_recorded(*op.record, Source::fresh, call.work, outcome);
+    return set_recorded(*op.record, Source::fresh, call.work, outcome);
   }
   switch (op.status) {
     case OpStatus::done:

@@ -68,7 +68,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   std::expected<std::chrono::nanoseconds, std::string> ping();
   Counts counts() const;
 
-  // True: this is a forked child, where no call is possible; the outcome says so.
+  // Whether this is a forked child, where no call is possible: then sets the outcome.
   bool forked(OutcomeFacts& outcome) const;
 
   // For claims.
@@ -109,7 +109,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
     const std::stop_token& stop;
   };
   void conclude_claim(const Answered& answered, Claimed& claimed);
-  void tell_claimed(const Claimed& claimed, Observation& observation);
+  void observe_claimed(const Claimed& claimed, Observation& observation);
 
   Claimant claimant_on_loop() {
     return {{.store = backing_->lanes(), .home = loop_, .clock = clock_, .random = random_}, *this};
@@ -163,14 +163,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
 };
 
 // Sets the result from a record, or from another owner's claim. `work` reads the body if there is a value.
-void tell_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome);
-void tell_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome);
-void tell_store_failed(const Op& op, OutcomeFacts& outcome);
+void set_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome);
+void set_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome);
+void set_store_failed(const Op& op, OutcomeFacts& outcome);
 // The outcome for a lookup of a claim's operation. Sets nothing if there is no record.
-void tell_seen(Op& lookup, Outcome<std::string>& outcome);
-// True: the caller has asked to stop; the outcome says so.
+void set_seen(Op& lookup, Outcome<std::string>& outcome);
+// Whether the caller has asked to stop: then sets the outcome.
 bool cancelled(const std::stop_token& stop, OutcomeFacts& outcome);
-void tell_internal(const Thrown& thrown, OutcomeFacts& outcome);
+void set_internal(const Thrown& thrown, OutcomeFacts& outcome);
 // When to retry while the owner's lease ends at `until`.
 Duration retry_after(Time until, Time now);
 // Work that only reads a recorded value into a string.

@@ -81,8 +81,9 @@ std::expected<Guard, OpenError> Guard::open(const Options& options) {
   Engine::Opened opened = std::unexpected(OpenError{});
   Thrown thrown;
   const auto open_it = [&] {
-    const auto told = options.now ? std::make_shared<CallerClock>(options.now) : nullptr;
-    opened = Engine::open(options, told ? static_cast<const Clock&>(*told) : system_clock, told);
+    const auto caller_clock = options.now ? std::make_shared<CallerClock>(options.now) : nullptr;
+    opened =
+        Engine::open(options, caller_clock ? static_cast<const Clock&>(*caller_clock) : system_clock, caller_clock);
   };
   if (caught(open_it, thrown) == Ended::well) return opened;
   // No memory or threads, or an absurd limit.
@@ -96,14 +97,14 @@ Guard& Guard::operator=(Guard&& other) noexcept = default;
 
 void Guard::run_work(const Request& request, const detail::Work& work, OutcomeFacts& outcome) {
   Thrown thrown;
-  if (caught([&] { engine_->run(request, work, outcome); }, thrown) == Ended::threw) tell_internal(thrown, outcome);
+  if (caught([&] { engine_->run(request, work, outcome); }, thrown) == Ended::threw) set_internal(thrown, outcome);
 }
 
 Claimed Guard::claim(const Request& request, const std::stop_token& stop) {
   Claimed claimed;
   Thrown thrown;
   if (caught([&] { claimed = engine_->claim(request, stop); }, thrown) == Ended::threw)
-    tell_internal(thrown, claimed.outcome);
+    set_internal(thrown, claimed.outcome);
   return claimed;
 }
 
@@ -111,7 +112,7 @@ std::optional<Outcome<std::string>> Guard::look(const Request& request) {
   std::optional<Outcome<std::string>> outcome;
   Thrown thrown;
   if (caught([&] { outcome = engine_->look(request); }, thrown) == Ended::threw) {
-    tell_internal(thrown, outcome.emplace());
+    set_internal(thrown, outcome.emplace());
   }
   return outcome;
 }
@@ -140,7 +141,7 @@ bool cancelled(const std::stop_token& stop, OutcomeFacts& outcome) {
   return true;
 }
 
-void tell_internal(const Thrown& thrown, OutcomeFacts& outcome) {
+void set_internal(const Thrown& thrown, OutcomeFacts& outcome) {
   outcome.status = Status::failed;
   outcome.reason = Reason::internal;
   outcome.exception = thrown.exception;
@@ -150,13 +151,13 @@ Duration retry_after(Time until, Time now) {
   return std::max(std::min(until, now + longest_retry_after) - now, Duration(1));
 }
 
-void tell_store_failed(const Op& op, OutcomeFacts& outcome) {
+void set_store_failed(const Op& op, OutcomeFacts& outcome) {
   outcome.status = Status::failed;
   outcome.reason = op.fault == StoreFault::full ? Reason::store_full : Reason::store_unavailable;
   outcome.detail = op.error;
 }
 
-void tell_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome) {
+void set_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome) {
   outcome.source = source;
   outcome.attempt = static_cast<std::uint32_t>(record.attempt);
   outcome.fence = static_cast<std::uint64_t>(record.fence);
@@ -175,8 +176,8 @@ void tell_recorded(const Record& record, Source source, const detail::Work& work
   outcome.exception = std::move(thrown.exception);
 }
 
-void tell_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome) {
-  if (claim.status != OpStatus::done) return tell_store_failed(claim, outcome);
+void set_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome) {
+  if (claim.status != OpStatus::done) return set_store_failed(claim, outcome);
   const Record& record = *claim.record;
   outcome.attempt = static_cast<std::uint32_t>(record.attempt);
   const auto in_progress = [&](Reason reason, Duration after) {
@@ -186,7 +187,7 @@ void tell_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outco
   };
   switch (claim.verdict) {
     case Verdict::execute: ONCE_ASSERT(false);
-    case Verdict::replay: return tell_recorded(record, Source::cached, work, outcome);
+    case Verdict::replay: return set_recorded(record, Source::cached, work, outcome);
     case Verdict::in_flight: return in_progress(Reason::at_work, retry_after(record.lease_until, claim.now));
     case Verdict::too_early: {
       const Time until = saturating_add(record.started_at, claim.terms.takeover_after);

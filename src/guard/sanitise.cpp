@@ -93,7 +93,7 @@ class Filter final : public JsonVisitor {
     if (in_object()) path_.pop_back();
   }
 
-  // A scalar that is only looked into is not kept: a member inside it was listed.
+  // A scalar that is only searched is not kept: a member inside it was listed.
   Fate fate_of_value() const {
     if (open_.empty()) return only_.empty() ? Fate::kept : Fate::looked_into;
     const Fate inside = open_.back().inside;

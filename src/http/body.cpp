@@ -26,7 +26,7 @@ bool is_text(std::string_view line) {
   });
 }
 
-// The end of the quoted string at the start of the text; 0: there is none.
+// The length of the quoted string at the start of the text; 0: there is none.
 std::size_t end_of_quoted(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '"') return i + 1;

@@ -108,9 +108,9 @@ class Buffer {
     capacity_ = capacity;
   }
 
-  // Continues in a window, if one is free. Unread bytes move there; pinned ones stay in place until they are discarded,
-  // which also ends the use of the window. False: none is free.
-  bool widen(Windows& windows) {
+  // Tries to continue in a window. Unread bytes move there; pinned ones stay in place until they are discarded,
+  // which also ends the use of the window. Fails if none is free.
+  bool try_widen(Windows& windows) {
     if (windows_ != nullptr) return true;
     if (broken_ || capacity_ >= Windows::size || !windows.take()) return false;
     auto window = std::make_unique_for_overwrite<char[]>(Windows::size);

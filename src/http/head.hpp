@@ -111,8 +111,8 @@ ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead&
 // Whether it is a token (RFC 9110 5.6.2).
 bool is_header_token(std::string_view text);
 
-// Says when to parse an incomplete head again: when another line is complete, or a limit is exceeded. A head that
-// arrives byte by byte is then parsed once per line, whose number is limited, and not once per byte.
+// Determines when to parse an incomplete head again: when another line is complete, or a limit is exceeded. A head
+// that arrives byte by byte is then parsed once per line, whose number is limited, and not once per byte.
 class HeadProgress {
  public:
   // `bytes` is the part of the head that has arrived.

@@ -56,11 +56,11 @@ void Loop::run() {
 }
 
 // Between rounds this thread does not count as the loop's own: work that is posted then must wake the loop.
-bool Loop::run_ready() {
+Loop::After Loop::run_ready() {
   thread_.store(::pthread_self(), std::memory_order_relaxed);
   turn(0);
   thread_.store(pthread_t{}, std::memory_order_relaxed);
-  return !stopping_.load(std::memory_order_acquire);
+  return stopping_.load(std::memory_order_acquire) ? After::stopped : After::running;
 }
 
 void Loop::turn(int milliseconds) {

@@ -47,9 +47,9 @@ class Loop final : public Executor {
   // Thread-safe.
   void stop();
 
-  // Instead of run(), for a loop in virtual time: handles what is ready now, without waiting. False: the loop was
-  // stopped.
-  bool run_ready();
+  enum class After : std::uint8_t { running, stopped };
+  // Instead of run(), for a loop in virtual time: handles what is ready now, without waiting.
+  After run_ready();
   // The time until the next timer or posted work; -1: there is none.
   int wait_milliseconds() const;
 
@@ -72,7 +72,7 @@ class Loop final : public Executor {
   // The network's monotonic time when the loop last woke up.
   std::chrono::nanoseconds now() const { return now_; }
 
-  // False: the kernel cannot watch another descriptor.
+  // Fails if the kernel cannot watch another descriptor.
   [[nodiscard]] bool add(int fd, Pollable& pollable);
   // Afterwards the pollable gets no more events, not even those already fetched. Call it before closing the descriptor:
   // epoll continues to watch a closed descriptor that another process has open.

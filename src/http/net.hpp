@@ -1,6 +1,6 @@
-// The network as a port: every system call that a loop and its sockets make, and nothing above them. KernelNet
-// (kernel_net.hpp) is the real one; the simulator has a network in virtual time (sim/sim_net.hpp). A call means what
-// the system call of the same name means on a non-blocking descriptor: -1 and errno when it fails.
+// The network as a port: only the system calls that a loop and its sockets make. KernelNet (kernel_net.hpp) is the
+// real one; the simulator has a network in virtual time (sim/sim_net.hpp). A call has the semantics of the system
+// call of the same name on a non-blocking descriptor: -1 and errno when it fails.
 //
 // Opening a listener is not part of it: that is done once, before a loop runs (endpoint.hpp).
 #pragma once
@@ -25,7 +25,7 @@ class Poller {
  public:
   virtual ~Poller() = default;
 
-  // Events are reported with this tag: readable, writable and end of stream. False: the system cannot watch another
+  // Events are reported with this tag: readable, writable and end of stream. Fails if the system cannot watch another
   // descriptor.
   virtual bool add(int fd, void* tag) = 0;
   virtual void remove(int fd) = 0;

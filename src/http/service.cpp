@@ -244,18 +244,18 @@ class Service::Connection final : public Link, private Socket::Watcher {
     return std::clamp(request_limit - spent, Duration::zero(), request_limit);
   }
 
-  // Reserves by bytes received, not by bytes announced. False: no memory is left.
-  bool make_body_room(std::size_t bytes) {
+  // Reserves by bytes received, not by bytes announced.
+  Reserved make_body_room(std::size_t bytes) {
     const std::size_t needed = body_.size() + bytes;
     const std::size_t room = std::max(body_.capacity(), service_window);
-    if (needed <= room) return true;
+    if (needed <= room) return Reserved::yes;
     std::size_t wanted = std::max(needed, room * 2);
     if (head_.framing.kind == Framing::Kind::length)
       wanted = std::max<std::size_t>(needed, std::min<std::uint64_t>(wanted, head_.framing.length));
-    if (!service_.handler_.take_memory(wanted - counted_)) return false;
+    if (service_.handler_.take_memory(wanted - counted_) == Reserved::no) return Reserved::no;
     counted_ = wanted;
     body_.reserve(wanted);
-    return true;
+    return Reserved::yes;
   }
 
   void let_body_go() {
@@ -286,7 +286,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
       }
       if (step.kind == BodyDecoder::Kind::data) {
         const bool fits = body_.size() + step.data.size() <= most;
-        if (fits && make_body_room(step.data.size())) {
+        if (fits && make_body_room(step.data.size()) == Reserved::yes) {
           body_.append(step.data);
           continue;
         }
@@ -326,11 +326,11 @@ Service::Service(Loop& loop, int listener, ServiceHandler& handler, const Servic
 
 Service::~Service() {
   listener_.loop().disarm(stop_timer_);
-  give_spare();
+  try_close_spare();
 }
 
 // A displaced connection is closed in the loop's next round.
-bool Service::make_room() {
+bool Service::try_make_room() {
   const auto displace_oldest = [](List& list) { static_cast<Connection*>(list.ends.next)->displace(); };
   if (refused_.size > 0 && refused_.size >= limits_.max_connections) displace_oldest(refused_);
   if (waiting_.size + working_.size < limits_.max_connections) return true;
@@ -341,7 +341,7 @@ bool Service::make_room() {
 
 Task<void> Service::serve_connection(Socket::Accepted accepted) {
   {
-    const bool room = make_room();
+    const bool room = try_make_room();
     Connection connection(*this, listener_.loop(), accepted);
     if (!room) {
       co_await connection.refuse(Refused::too_many_connections, "The limit of connections is reached. Retry later.");
@@ -366,7 +366,7 @@ Task<void> Service::accept_all() {
     } else if (const int error = errno; is_out_of_descriptors(error)) {
       listener_.loop().report_out_of_descriptors(DescriptorUse::service, error_text(error));
       // Another thread may take the freed descriptor first.
-      if (!give_spare()) co_await sleep_for(listener_.loop(), accept_pause);
+      if (!try_close_spare()) co_await sleep_for(listener_.loop(), accept_pause);
     } else {
       co_await sleep_for(listener_.loop(), accept_pause);
     }
@@ -379,7 +379,7 @@ void Service::keep_spare() {
   if (spare_ < 0) spare_ = listener_.loop().net().open_spare();
 }
 
-bool Service::give_spare() {
+bool Service::try_close_spare() {
   if (spare_ < 0) return false;
   listener_.loop().net().close(std::exchange(spare_, -1));
   return true;
@@ -409,7 +409,7 @@ void Service::cut_off() {
 }
 
 void ServiceThread::begin_stop() {
-  if (!thread_.joinable() || std::exchange(told_to_stop_, true)) return;
+  if (!thread_.joinable() || std::exchange(stop_begun_, true)) return;
   run = [](Work& work) { static_cast<ServiceThread&>(work).service_->stop(); };
   loop_.post(*this);
 }

@@ -1,5 +1,5 @@
-// A small HTTP server for our own pages: the whole request in, the whole response out, or a stream of events. Not for
-// proxying.
+// A small HTTP server for Once's own pages: the whole request in, the whole response out, or a stream of events. Not
+// for proxying.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/executor.hpp"
+#include "base/reserved.hpp"
 #include "base/task.hpp"
 #include "http/head.hpp"
 #include "http/loop.hpp"
@@ -85,8 +86,8 @@ class ServiceHandler {
   virtual void disconnected() {}
   // A connection without a request in progress was closed to make room for a new one.
   virtual void displaced() {}
-  // Reserves memory for more of a body. Not called for bodies up to 4 KiB. False: none is left.
-  virtual bool take_memory(std::size_t /*bytes*/) { return true; }
+  // Reserves memory for more of a body. Not called for bodies up to 4 KiB.
+  virtual Reserved take_memory(std::size_t /*bytes*/) { return Reserved::yes; }
   virtual void give_back_memory(std::size_t /*bytes*/) {}
 
  protected:
@@ -131,14 +132,14 @@ class Service {
   void cut_off();
   Task<void> accept_all();
   Task<void> serve_connection(Socket::Accepted accepted);
-  // False: max_connections are in use, all with a running request.
-  bool make_room();
+  // Displaces a connection without a running request, if max_connections are in use.
+  bool try_make_room();
   void leave();
 
   // Keeps one descriptor in reserve for when there are none left, because health checks must be answered then too.
   void keep_spare();
-  // Closes the spare descriptor. False: it is already in use.
-  bool give_spare();
+  // Closes the spare descriptor, unless it was closed before.
+  bool try_close_spare();
 
   Socket listener_;
   int spare_ = -1;
@@ -189,7 +190,7 @@ class ServiceThread final : private Work {
   std::string address_;
   int listener_ = -1;
   bool handed_over_ = false;
-  bool told_to_stop_ = false;
+  bool stop_begun_ = false;
   std::atomic<bool> ended_ = false;
   Loop loop_;
   std::unique_ptr<Service> service_;  // created and destroyed on the thread

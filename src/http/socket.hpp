@@ -55,7 +55,7 @@ class IoWait : private Timer {
   IoWait(Socket& socket, Direction direction, Duration limit) : socket_(socket), direction_(direction), limit_(limit) {}
   ~IoWait() = default;
 
-  // Tries the operation. True: it has a result.
+  // Tries the operation; returns whether it has a result.
   virtual bool attempt() = 0;
   // Progress was made: restarts the timeout.
   void moved();

@@ -67,7 +67,7 @@ Result<void> use(SSL_CTX& context, const CertificateFile& certificate, EVP_PKEY&
   return {};
 }
 
-// A client that offers protocols without HTTP/1.1 would not understand us. One that offers none is served.
+// A client that offers protocols without HTTP/1.1 would not understand the responses. One that offers none is served.
 int on_protocols(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* offered,
                  unsigned int offered_size, void* /*nothing*/) {
   unsigned char* found = nullptr;
@@ -288,7 +288,7 @@ std::unique_ptr<TlsStream> TlsPeer::connect() {
 int TlsPeer::on_new_session(SSL* ssl, SSL_SESSION* session) {
   auto& self = *static_cast<TlsPeer*>(SSL_get_app_data(ssl));
   self.session_.reset(session);
-  return 1;  // we own it now
+  return 1;  // OpenSSL's reference is stored
 }
 
 void TlsPeer::handshake_ended(const TlsStream& stream, Io how) {

@@ -188,7 +188,7 @@ bool TlsStream::drained() const {
 }
 
 TlsStream::Moved TlsStream::write(std::span<const iovec> pieces) {
-  if (muted_ || broken_ || said_end_) return {.step = Step::failed, .bytes = 0};
+  if (muted_ || broken_ || end_sent_) return {.step = Step::failed, .bytes = 0};
   // Join small pieces into one record: a record of its own costs a piece a system call and some thirty bytes.
   std::array<char, record_size> joined;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled as far as it is used
   const void* bytes = pieces.front().iov_base;
@@ -215,12 +215,12 @@ bool TlsStream::moved() {
 }
 
 TlsStream::Step TlsStream::end() {
-  if (said_end_) return Step::ok;
+  if (end_sent_) return Step::ok;
   if (muted_ || broken_ || writing_ || SSL_is_init_finished(ssl_) == 0) return Step::failed;
   ERR_clear_error();
   const int result = SSL_shutdown(ssl_);
-  said_end_ = result >= 0;  // 0: the peer has not sent its own yet
-  if (said_end_) return Step::ok;
+  end_sent_ = result >= 0;  // 0: the peer has not sent its own yet
+  if (end_sent_) return Step::ok;
   return step_of(result) == Step::wait ? Step::wait : Step::failed;
 }
 

@@ -94,7 +94,7 @@ class TlsStream {
   bool moved_ = false;
   bool muted_ = false;
   bool broken_ = false;
-  bool said_end_ = false;
+  bool end_sent_ = false;
   bool heard_http_ = false;
   long verified_ = 0;
   unsigned long error_ = 0;

@@ -135,7 +135,7 @@ Task<BodyChunk> UpstreamConnection::next(Duration limit) {
 }
 
 void UpstreamConnection::widen_for_more() {
-  if (buffer_.filled()) buffer_.widen(socket_.loop().windows());
+  if (buffer_.filled()) buffer_.try_widen(socket_.loop().windows());
 }
 
 std::optional<BodyChunk> UpstreamConnection::ready() {
@@ -256,8 +256,8 @@ void UpstreamPool::follow_addresses() {
   if (generation == generation_) return;
   generation_ = generation;
   endpoints_ = addresses_.current();
-  std::erase_if(resting_, [this](const auto& connection) { return !contains(*endpoints_, connection->endpoint_); });
-  for (const auto& connection : resting_) connection->generation_ = generation_;
+  std::erase_if(idle_, [this](const auto& connection) { return !contains(*endpoints_, connection->endpoint_); });
+  for (const auto& connection : idle_) connection->generation_ = generation_;
 }
 
 void UpstreamPool::let_go() {
@@ -268,8 +268,8 @@ void UpstreamPool::let_go() {
 void UpstreamPool::give_back(UpstreamConnection& connection) {
   std::unique_ptr<UpstreamConnection> owned(&connection);
   owned->busy_ = false;
-  owned->rests_at_most_ = promised_rest(owned->head_);
-  if (owned->rests_at_most_ == Duration::zero()) return;
+  owned->longest_idle_ = promised_rest(owned->head_);
+  if (owned->longest_idle_ == Duration::zero()) return;
   follow_addresses();
   if (owned->generation_ != generation_) {
     if (!contains(*endpoints_, owned->endpoint_)) return;
@@ -279,9 +279,9 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
   owned->reused_ = true;
   owned->request_written_ = false;
   owned->response_read_ = false;
-  owned->rested_since_ = loop_.now();
-  if (resting_.empty() && !armed()) loop_.arm(*this, clean_up_every);
-  resting_.push_back(std::move(owned));
+  owned->idle_since_ = loop_.now();
+  if (idle_.empty() && !armed()) loop_.arm(*this, clean_up_every);
+  idle_.push_back(std::move(owned));
   drop_surplus(busy_ - 1);  // this one is still counted
 }
 
@@ -291,26 +291,26 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
 void UpstreamPool::drop_surplus(std::size_t busy) {
   const std::size_t wanted = std::max({peak_, peak_before_, least_kept});
   const std::size_t most = std::min(limits_.max_idle, wanted > busy ? wanted - busy : 0);
-  if (resting_.size() <= most) return;
-  const auto surplus = static_cast<std::ptrdiff_t>(resting_.size() - most);
-  resting_.erase(resting_.begin(), resting_.begin() + surplus);
+  if (idle_.size() <= most) return;
+  const auto surplus = static_cast<std::ptrdiff_t>(idle_.size() - most);
+  idle_.erase(idle_.begin(), idle_.begin() + surplus);
 }
 
 void UpstreamPool::use_one() {
   peak_ = std::max(peak_, ++busy_);
 }
 
-UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
+UpstreamConnectionPtr UpstreamPool::take_idle(Duration longest_idle) {
   follow_addresses();
-  while (!resting_.empty()) {
-    const auto rested = loop_.now() - resting_.back()->rested_since_;
-    if (rested > rested_at_most) return nullptr;
-    std::unique_ptr<UpstreamConnection> connection = std::move(resting_.back());
-    resting_.pop_back();
-    if (rested > connection->rests_at_most_) continue;
+  while (!idle_.empty()) {
+    const auto idle_time = loop_.now() - idle_.back()->idle_since_;
+    if (idle_time > longest_idle) return nullptr;
+    std::unique_ptr<UpstreamConnection> connection = std::move(idle_.back());
+    idle_.pop_back();
+    if (idle_time > connection->longest_idle_) continue;
     // If the backend closed the connection while it was idle, its failure would look like a lost request. After a very
     // short idle time the events seen so far are enough; otherwise ask the kernel.
-    const bool just_now = rested < asked_after;
+    const bool just_now = idle_time < asked_after;
     const bool open = just_now ? !connection->socket_.disturbed() : connection->socket_.quiet();
     if (!open) continue;
     use_one();
@@ -323,14 +323,14 @@ UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
 // Closes idle connections, for one that is about to be made.
 void UpstreamPool::make_room() {
   if (limits_.max_open == 0) return;
-  while (!resting_.empty() && busy_ + resting_.size() >= limits_.max_open) resting_.erase(resting_.begin());
+  while (!idle_.empty() && busy_ + idle_.size() >= limits_.max_open) idle_.erase(idle_.begin());
 }
 
 // Without free descriptors, idle connections are closed for this one.
 Result<int> UpstreamPool::start(const Endpoint& endpoint) {
   auto fd = start_connect(loop_.net(), endpoint);
-  while (!fd && fd.error().retryable == Retryable::yes && !resting_.empty()) {
-    resting_.erase(resting_.begin());
+  while (!fd && fd.error().retryable == Retryable::yes && !idle_.empty()) {
+    idle_.erase(idle_.begin());
     fd = start_connect(loop_.net(), endpoint);
   }
   if (!fd && fd.error().retryable == Retryable::yes) {
@@ -388,15 +388,15 @@ void UpstreamPool::cancel_connects() {
 void UpstreamPool::close_old() {
   follow_addresses();
   const auto old = [this](const std::unique_ptr<UpstreamConnection>& connection) {
-    return loop_.now() - connection->rested_since_ > limits_.idle_max;
+    return loop_.now() - connection->idle_since_ > limits_.idle_max;
   };
-  std::erase_if(resting_, old);
+  std::erase_if(idle_, old);
   if (loop_.now() - peak_since_ >= peak_window) {
     peak_before_ = std::exchange(peak_, busy_);
     peak_since_ = loop_.now();
   }
   drop_surplus(busy_);
-  if (!resting_.empty()) loop_.arm(*this, clean_up_every);
+  if (!idle_.empty()) loop_.arm(*this, clean_up_every);
 }
 
 }  // namespace once::http

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/reserved.hpp"
 #include "base/task.hpp"
 #include "http/addresses.hpp"
 #include "http/body.hpp"
@@ -49,9 +50,6 @@ using ResponseSourcePtr = std::unique_ptr<ResponseSource, EndSource>;
 // Whether a message was transferred to its end.
 enum class Transfer : std::uint8_t { whole, cut_off };
 
-// Whether memory was reserved.
-enum class Reserved : std::uint8_t { no, yes };
-
 // Decides whether there is memory for a body that is collected. Outlives the bodies that it admitted.
 class CollectRoom {
  public:
@@ -66,7 +64,7 @@ class CollectRoom {
 // Decides whether to wait longer for a response.
 class Patience {
  public:
-  // Extends a deadline that has passed. False: it is not extended.
+  // Whether to wait longer although the deadline has passed: then it is extended.
   virtual bool extend(std::chrono::nanoseconds& deadline) const = 0;
 
  protected:
@@ -93,7 +91,7 @@ class UpstreamConnection final : public ResponseSource {
   std::optional<BodyChunk> ready();
   // The next part of the body, without its framing.
   Task<BodyChunk> next(Duration limit) override;
-  // The whole body if it has at most `limit` bytes. `data` with `whole` false: it is longer, or there is no memory for
+  // The whole body if it has at most `limit` bytes. `data` without `whole`: it is longer, or there is no memory for
   // it; next() continues after the collected part, which may be empty.
   struct Collected {
     BodyChunk::Kind kind;
@@ -142,9 +140,9 @@ class UpstreamConnection final : public ResponseSource {
   std::string collected_;
   CollectRoom* room_ = nullptr;  // it reserved `room_taken_` bytes for the body
   std::size_t room_taken_ = 0;
-  std::chrono::nanoseconds rested_since_{};
-  Duration rests_at_most_{};  // the backend's Keep-Alive timeout
-  std::size_t interim_ = 0;   // interim responses to the current request
+  std::chrono::nanoseconds idle_since_{};
+  Duration longest_idle_{};  // the backend's Keep-Alive timeout
+  std::size_t interim_ = 0;  // interim responses to the current request
   std::optional<ResponseFault> fault_;
   bool reused_ = false;
   bool request_written_ = false;
@@ -193,7 +191,7 @@ class UpstreamPool final : private Timer {
 
   // A connection that was idle for no longer than this and is still open, as far as the kernel knows; null if there is
   // none.
-  UpstreamConnectionPtr take_rested(Duration rested_at_most);
+  UpstreamConnectionPtr take_idle(Duration longest_idle);
   // A new connection. Null if no address accepts it, or the process is out of descriptors: see `fault`.
   Task<UpstreamConnectionPtr> connect(Duration limit, ConnectFault* fault = nullptr);
   // Cancels every connect() in progress.
@@ -201,7 +199,7 @@ class UpstreamPool final : private Timer {
 
   // In use, or about to be.
   std::size_t busy() const { return busy_; }
-  std::size_t resting() const { return resting_.size(); }
+  std::size_t idle() const { return idle_.size(); }
 
  private:
   friend class UpstreamConnection;
@@ -231,7 +229,7 @@ class UpstreamPool final : private Timer {
   std::size_t peak_before_ = 0;
   std::chrono::nanoseconds peak_since_{};
   std::vector<UpstreamConnection*> connecting_;
-  std::vector<std::unique_ptr<UpstreamConnection>> resting_;  // most recently used last
+  std::vector<std::unique_ptr<UpstreamConnection>> idle_;  // most recently used last
 };
 
 }  // namespace once::http

@@ -21,7 +21,7 @@ class Watchdog {
   // Removes a loop that has stopped.
   void forget(const Loop& loop);
 
-  // Call about every look_every(). True: every loop has made a round, so send a ping.
+  // Call about every look_every(): whether every loop has made a round, so that a ping is due.
   bool due(std::chrono::nanoseconds now);
   // Zero: the watchdog is off.
   std::chrono::nanoseconds look_every() const { return limit_ / 8; }

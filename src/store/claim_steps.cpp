@@ -26,8 +26,8 @@ bool is_granted(const Op& claim) {
   return claim.status == OpStatus::done && claim.verb == Verb::claim && claim.verdict == Verdict::execute;
 }
 
-// Whether so much time has passed that the lease cannot be relied on. If the clock was set back, the time is unknown,
-// so do not rely on it.
+// Whether so much time has passed that the lease cannot be relied on. If the clock was set back, the elapsed time is
+// unknown, so the lease cannot be relied on either.
 bool too_long_for_lease(Duration took, Duration lease) {
   return took < Duration::zero() || took >= lease / 2;
 }
@@ -53,7 +53,7 @@ void judge_renewal(Op& claim, const Op& renewal, Duration took) {
   if (renewal.status == OpStatus::lost) {
     claim.verdict = Verdict::in_flight;
   } else if (renewal.status == OpStatus::failed || too_long_for_lease(took, claim.terms.lease)) {
-    answer_failed(claim, StoreFault::unavailable, "the claim came too late to be kept");
+    answer_failed(claim, StoreFault::unavailable, "the lease ended before it could be renewed");
   } else {
     claim.record->lease_until = saturating_add(renewal.now, claim.terms.lease);
   }
@@ -113,13 +113,13 @@ void LeaseSteps::start_unclaimed(const Op& failed, Time now, const Executions::E
 }
 
 Duration LeaseSteps::first(Time now) const {
-  const Duration gone = now - asked_at_;
-  if (gone < Duration::zero()) return Duration::zero();  // the clock was set back: the elapsed time is unknown
-  return std::max(every() - gone, Duration::zero());
+  const Duration elapsed = now - asked_at_;
+  if (elapsed < Duration::zero()) return Duration::zero();  // the clock was set back: the elapsed time is unknown
+  return std::max(every() - elapsed, Duration::zero());
 }
 
 Op* LeaseSteps::due(Time now) {
-  if (take_handed(op_, work_)) lost_ = false;
+  if (take_handed(op_, work_) == NewerClaim::taken) lost_ = false;
   if (lost_) return nullptr;
   asking_at_ = now;
   return &op_;
@@ -169,7 +169,7 @@ std::optional<Duration> EndSteps::first(const Store& store) {
 
 std::optional<Duration> EndSteps::again(const Store& store, Duration since) {
   const bool lost = end_.status == OpStatus::lost;
-  if (lost && take_handed(end_, work_)) return Duration::zero();
+  if (lost && take_handed(end_, work_) == NewerClaim::taken) return Duration::zero();
   const bool claimed_by_other = end_.verb == Verb::claim && end_.verdict == Verdict::in_flight;
   if (end_.status == OpStatus::done && !claimed_by_other) return std::nullopt;
   if (is_refused_append(end_)) return std::nullopt;
@@ -209,11 +209,11 @@ bool another_outcome_stands(const Op& finish) {
   return finish.outcome == nullptr || *stands != *finish.outcome;
 }
 
-bool take_handed(Op& op, const Executions::Entry* work) {
+NewerClaim take_handed(Op& op, const Executions::Entry* work) {
   const std::optional<Nonce> handed = work == nullptr ? std::nullopt : work->handed();
-  if (!handed || *handed == op.nonce) return false;
+  if (!handed || *handed == op.nonce) return NewerClaim::none;
   op.nonce = *handed;
-  return true;
+  return NewerClaim::taken;
 }
 
 Op end_of(const Op& claim, Verb verb, const Nonce& nonce) {

@@ -21,7 +21,7 @@ namespace once::store {
 // Whether a claim exists in the store.
 enum class Stands : std::uint8_t {
   no,
-  yes,      // it is ours
+  yes,      // it is granted
   perhaps,  // there was no answer: it may exist, or may still arrive
 };
 
@@ -92,8 +92,8 @@ class LeaseSteps {
   bool lost() const { return lost_; }
   // Whether the claim is lost for good.
   bool over() const { return lost_ && work_ == nullptr; }
-  // Whether the first claim is still ours and its lease was renewed in time. A claim that was handed over later is for
-  // a request that was already sent.
+  // Whether the first claim is still valid and its lease was renewed in time. A claim that was handed over later
+  // belongs to a request that was already sent.
   bool holds_first(Time now) const;
 
  private:
@@ -106,7 +106,7 @@ class LeaseSteps {
   Time asked_at_;     // when the last successful renewal was sent
   Time asking_at_{};  // when the current renewal was sent
   const Executions::Entry* work_ = nullptr;
-  bool lost_ = false;  // the current claim is not ours
+  bool lost_ = false;  // the current claim is lost
 };
 
 // How long an op is retried.
@@ -165,8 +165,11 @@ bool owner_works(const Op& look);
 // backend committed in this owner's name.
 bool another_outcome_stands(const Op& finish);
 
-// True: a newer claim was handed to this work, and is now in the op.
-bool take_handed(Op& op, const Executions::Entry* work);
+// Whether another claim of the same operation replaced a lost one: then it is in the op.
+enum class NewerClaim : std::uint8_t { none, taken };
+
+// Puts a newer claim that was handed to this work into the op.
+NewerClaim take_handed(Op& op, const Executions::Entry* work);
 
 // Ends the claim with this nonce, of the same operation as `claim`: releases it, or finishes it as unknown.
 Op end_of(const Op& claim, Verb verb, const Nonce& nonce);

@@ -128,7 +128,7 @@ Task<NewerClaim> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
     co_return NewerClaim::none;
   }
   work.hand_over(claim);
-  co_return take_handed(lost, &work) ? NewerClaim::taken : NewerClaim::none;
+  co_return take_handed(lost, &work);
 }
 
 // A backend that commits its outcome in its own transaction does so before it answers. Its outcome stands, whatever

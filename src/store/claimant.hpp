@@ -15,9 +15,6 @@
 
 namespace once::store {
 
-// Whether another claim of the same operation replaced a lost one: then it is in the op.
-enum class NewerClaim : std::uint8_t { none, taken };
-
 // Whether an owner's outcome is recorded although its own write was lost: then the op has the record.
 enum class Committed : std::uint8_t { no, yes };
 

@@ -21,7 +21,7 @@ std::optional<Duration> OwnerWaitSteps::pause_after(const Op& look) {
     return std::nullopt;
   }
   const Duration look_again = look_.next();
-  const Duration pause = std::min(ends_are_told_ ? slowest_look : look_again, limit_ - waited_);
+  const Duration pause = std::min(ends_are_notified_ ? slowest_look : look_again, limit_ - waited_);
   // The lease may end without a notification.
   if (look.status == OpStatus::done && works) return std::min(pause, look.record->lease_until - look.now);
   return pause;

@@ -29,7 +29,7 @@ class Presence {
     ~Listener() = default;
   };
 
-  // False: the client has already left, and the listener is not called.
+  // Returns whether the client is still connected; if not, the listener is not called.
   virtual bool listen(Listener& listener) = 0;
   virtual void stop_listening() = 0;
   // Whether the client has left, as far as is known now; for callers without a listener.
@@ -68,14 +68,15 @@ class OwnerWaitSteps {
  public:
   // The limit covers all owners together. In a store that is not shared, owners are in this process and notify waiters
   // at their end, so polling can be slow.
-  OwnerWaitSteps(Shared shared, Duration limit) : ends_are_told_(shared == Shared::no), limit_(limit) {}
+  OwnerWaitSteps(Shared shared, Duration limit) : ends_are_notified_(shared == Shared::no), limit_(limit) {}
 
   // `look` is a lookup, answered or failed: returns the pause before the next one. nullopt: the wait is over.
   std::optional<Duration> pause_after(const Op& look);
   // Reports how long the lookup and the pause after it took.
   void paused(Duration took);
 
-  // Call when the wait is over. True: the owner has ended, so claim again. False: the limit has passed.
+  // Call when the wait is over: whether the owner has ended, so that claiming again may succeed. Otherwise the limit
+  // has passed.
   bool owner_ended() const { return owner_ended_; }
   // Whether there was any pause.
   bool waited() const { return waited_ > Duration::zero(); }
@@ -85,7 +86,7 @@ class OwnerWaitSteps {
   static constexpr Duration first_look = std::chrono::milliseconds(50);
   static constexpr Duration slowest_look = std::chrono::seconds(1);
 
-  bool ends_are_told_;
+  bool ends_are_notified_;
   Duration limit_;
   Duration waited_{};
   Backoff look_{first_look, slowest_look};

@@ -193,7 +193,7 @@ void SealedStore::execute_until(std::chrono::nanoseconds until, std::span<Op* co
     const auto& [given, kept] = ops.outcomes[i];
     open_chunks(op);
     if (given != nullptr && op.record && op.record->outcome == kept) {
-      op.record->outcome = given;  // what was just written need not be decrypted
+      op.record->outcome = given;  // the plain text of an outcome that was just written
     } else {
       open(op);
     }

@@ -7,19 +7,19 @@
 //   2   8 bytes which key: HMAC-SHA-256(key, "once outcome key name 1"), cut off
 //   10  nonce, ciphertext, tag (base/aead.hpp)
 //
-// Each operation has a cipher key of its own, HMAC-SHA-256(key, "once outcome key 2" and the operation's id), so that
-// random nonces are drawn for the few attempts of one operation and not for everything that one key ever seals. The
-// context is the ten bytes above, the operation's id and the nonce of the claim that recorded the outcome. A claim has
-// one attempt and one fence, so an outcome opens neither in another row nor as that of another attempt.
+// Each operation has its own cipher key, HMAC-SHA-256(key, "once outcome key 2" and the operation's id): random nonces
+// must then be unique only among the few attempts of one operation. The context is the ten bytes above, the
+// operation's id and the nonce of the claim that recorded the outcome. A claim has one attempt and one fence, so an
+// outcome opens neither in another row nor as that of another attempt.
 //
 // Chunks are sealed like outcomes. Their context also has their number, four bytes, little endian: none opens in
-// another one's place, or as an outcome. Each says which key it was sealed with, so a body that stays in chunks opens
-// as long as the keys of all of them are there.
+// another one's place, or as an outcome. Each names its key, so a body in chunks can be opened
+// as long as all of their keys are configured.
 //
 // Version 2, which is read and no longer written, has one cipher key for all operations, HMAC-SHA-256(key, "once
-// outcome key 1"), and the operation's id as its context. A plain outcome begins with 1 and is passed as it is:
-// backends that record their own outcome in SQL write it plainly, and so did this store before it had keys. The plain
-// head of a body in chunks begins with 2, and nothing in chunks was ever sealed as version 2.
+// outcome key 1"), and the operation's id as its context. A plain outcome begins with 1 and is passed unchanged:
+// backends that record their own outcome in SQL write it unencrypted, and so did this store before it had keys. The
+// plain head of a body in chunks begins with 2, and chunks were never sealed as version 2.
 #pragma once
 
 #include <array>

@@ -3,8 +3,7 @@
 // a lane (lane.hpp) and await it. tests/store/contract.hpp is the suite that every store passes.
 //
 // What every store promises:
-// - Durable before reported: when execute() returns, what an op reports as done survives what traits() says it
-// survives.
+// - Durable before reported: when execute() returns, the results it reports survive the failures that traits() names.
 // - Every write except the first carries the nonce. A write with another nonce than the record's changes nothing and
 //   answers `lost`. So does every write except forget to an expired record. An expired record that is still remembered
 //   is reported as a tombstone (age() in core/decision.hpp); a forgotten one as no record.
@@ -12,12 +11,10 @@
 //   change nothing while it has a running owner. So exactly one wins among an operator, a client that takes over and an
 //   owner that comes back.
 // - Every verb may be repeated after a lost or indeterminate answer: a claim with the same nonce is the same claim
-// (same
-//   attempt, fence and lease), a repeated finish is done, a repeated release, forget or resolve is lost.
+//   (same attempt, fence and lease), a repeated finish is done, a repeated release, forget or resolve is lost.
 // - A copy of a claim that arrives late changes nothing, because it would have no owner: one that arrives after the
-// claim
-//   has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the store's
-//   clock. Shared stores remember a released first claim for a minute.
+//   claim has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the
+//   store's clock. Shared stores remember a released first claim for a minute.
 // - Chunks belong to the claim that appended them. They are read while its record still has its nonce and is started,
 //   unknown, or succeeded with its body in chunks; from then on they are gone, because the record has the whole
 //   outcome, or another attempt has begun. Nothing is appended to a record that is not started, so a finish freezes
@@ -86,7 +83,7 @@ struct Op {
   // credential.
   std::string_view tenant{};
   std::string_view route{};
-  // claim: whose record it is, for a store that evicts: a proven caller, or an address.
+  // claim: the holder of the record, for a store that evicts: a proven caller, or an address.
   TenantTag holder{};
 
   // lookup, read: a request waits for the end or the next chunk. A store that can notify other gateways registers it.
@@ -185,7 +182,7 @@ class Store {
   // Parts of a store fail independently, such as the nodes of a cluster. Each part has its own lanes, so that a part
   // that hangs delays only its own operations. Thread-safe; the answer may change.
   virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
-  // Thread-safe. Answers the op if that needs neither a wait nor a change; false: call execute().
+  // Thread-safe. Answers the op if that needs neither a wait nor a change; otherwise call execute().
   virtual bool answer_at_once(Op& /*op*/) { return false; }
   // `notify` is called when another gateway ends, or appends to, an operation that a request of this process waits for
   // (Waits): on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A store
@@ -195,7 +192,7 @@ class Store {
   // before the first batch.
   virtual void notify_of_evictions(std::function<void(const Evicted&)> /*notify*/) {}
   virtual Traits traits() const = 0;
-  // Thread-safe. True: nothing can be written until a restart, so retrying is pointless.
+  // Thread-safe. Whether nothing can be written until a restart, so that retrying is pointless.
   virtual bool failed_for_good() const { return false; }
   // For operators (search.hpp). Null: it cannot be searched.
   virtual Search* search() { return nullptr; }

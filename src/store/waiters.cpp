@@ -12,9 +12,9 @@ void Waiters::notify(const OperationId& id) {
   const std::scoped_lock lock(bucket.lock);
   for (Entry* entry = bucket.list.next; entry != &bucket.list; entry = entry->next) {
     auto& ticket = static_cast<Ticket&>(*entry);
-    if (ticket.id_ != id || ticket.state_ == Ticket::State::told) continue;
+    if (ticket.id_ != id || ticket.state_ == Ticket::State::notified) continue;
     const bool waits = ticket.state_ == Ticket::State::waiting;
-    ticket.state_ = Ticket::State::told;
+    ticket.state_ = Ticket::State::notified;
     if (waits) ticket.home_.post(ticket);
   }
 }
@@ -50,7 +50,7 @@ Waiters::Ticket::~Ticket() {
 bool Waiters::Ticket::await_suspend(std::coroutine_handle<> caller) {
   caller_ = caller;
   const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
-  if (state_ == State::told) {
+  if (state_ == State::notified) {
     state_ = State::listed;
     return false;
   }
@@ -62,7 +62,7 @@ bool Waiters::Ticket::await_suspend(std::coroutine_handle<> caller) {
 void Waiters::Ticket::end_wait() {
   const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
   if (state_ != State::waiting) return;
-  state_ = State::told;
+  state_ = State::notified;
   home_.post(*this);
 }
 
@@ -74,8 +74,8 @@ void Waiters::Ticket::listed_again() {
 void Waiters::Ticket::timed_out() {
   {
     const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
-    // Notified at the same moment: the posted work resumes the caller.
-    if (state_ == State::told) return;
+    // It is notified already: the posted work resumes the caller.
+    if (state_ == State::notified) return;
     state_ = State::listed;
   }
   caller_.resume();

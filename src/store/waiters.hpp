@@ -63,7 +63,7 @@ class Waiters::Ticket final : private Entry, private Work, private Timer {
 
  private:
   friend class Waiters;
-  enum class State : unsigned char { listed, waiting, told };
+  enum class State : unsigned char { listed, waiting, notified };
 
   void timed_out();
   void listed_again();

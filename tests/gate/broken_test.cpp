@@ -85,7 +85,7 @@ int status_after_a_throw() {
   // The first request brings a warning, which goes to the sink.
   gate::Request request{.method = "POST", .target = "/a", .fields = {{"Host", "api.example"}}};
   gate::Completion<gate::BeginResult> nobody_asks;
-  if (!(*core)->begin(std::move(request), 1, std::move(nobody_asks))) return 1;
+  if ((*core)->begin(std::move(request), 1, std::move(nobody_asks)) != gate::Core::Begun::yes) return 1;
   while (!is_broken()) std::this_thread::yield();
   return fail_broken() == ONCE_BROKEN && std::strstr(once_last_error(), "no memory for a line") ? 0 : 1;
 }

@@ -85,7 +85,7 @@ TEST(ByteSimulation, every_kind_of_setup_is_drawn) {
                                       setup.reads_slowly > 0,
                                       setup.answers_early > 0,
                                       setup.malformed > 0,
-                                      setup.says_more > 0,
+                                      setup.extra_bytes > 0,
                                       setup.memory_is_short(),
                                       setup.call_faults > 0,
                                       setup.old > 0,

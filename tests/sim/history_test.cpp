@@ -37,7 +37,7 @@ class ExpiredKey : public testing::Test {
   }
   void refuse_to_forget_the_tombstone() {
     Op forget{.verb = Verb::forget, .id = key_.id, .nonce = key_.nonce, .seen_state = State::tombstone};
-    history_.sends(history_.sets_out(as(State::tombstone)), forget);
+    history_.sends(history_.operator_decides(as(State::tombstone)), forget);
     forget.status = OpStatus::lost;
     history_.store_acted(forget);
   }
@@ -132,7 +132,7 @@ class Streaming : public testing::Test {
   }
   // It ends, and its body stays in its chunks.
   void keep() {
-    history_.backend_told(history_.executed({.operation = 1}, owner_, 1), 200);
+    history_.response_received(history_.executed({.operation = 1}, owner_, 1), 200);
     record_.state = State::succeeded;
     record_.body_kept = BodyKept::in_chunks;
     record_.outcome = std::make_shared<const std::string>("final head");
@@ -225,7 +225,7 @@ TEST_F(Streaming, that_stays_in_its_chunks_is_not_told_as_one_that_has_none) {
 
 TEST_F(Streaming, that_stays_in_its_chunks_loses_none_in_a_failover) {
   keep();
-  history_.told(read_op({"head", "one"}), process_);
+  history_.gateway_received(read_op({"head", "one"}), process_);
   history_.failed_over(id_, record_, {std::make_shared<const std::string>("head")});
   EXPECT_TRUE(violated());
 }
@@ -244,12 +244,12 @@ TEST_F(Streaming, is_not_read_in_the_next_attempt) {
 }
 
 TEST_F(Streaming, is_not_told_before_the_replica_has_it) {
-  history_.told(read_op({"head", "one"}), process_);
+  history_.gateway_received(read_op({"head", "one"}), process_);
   history_.failed_over(id_, record_, {});
   EXPECT_TRUE(violated());
 }
 
-TEST_F(Streaming, may_lose_what_nobody_was_told) {
+TEST_F(Streaming, may_lose_chunks_that_were_not_acknowledged) {
   history_.failed_over(id_, record_, {});
   EXPECT_FALSE(violated());
 }

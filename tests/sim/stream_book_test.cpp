@@ -44,7 +44,7 @@ class ReaderOfAStream : public testing::Test {
                           .status = OpStatus::done});
   }
   void finish() {
-    history_.backend_told(execution_, 200);
+    history_.response_received(execution_, 200);
     Op op = claim_;
     op.verb = Verb::finish;
     op.final_state = State::succeeded;
@@ -52,7 +52,7 @@ class ReaderOfAStream : public testing::Test {
     history_.store_acted(op);
   }
   void stop() {
-    history_.asks_stop(claim_.id);
+    history_.stop_requested(claim_.id);
     record_stop();
   }
   void record_stop() {
@@ -160,7 +160,7 @@ TEST_F(ReaderOfAStream, finds_what_another_one_had_when_all_is_well) {
   append(1, body);
   book_.sent(response(body.substr(0, 22)), 0, {});
   book_.seen({}, response(body.substr(0, 11), "unknown"));
-  book_.in_the_end({});
+  book_.check_final({});
   EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("22 bytes of its stream were sent, 11 are left")));
 }
 
@@ -170,7 +170,7 @@ TEST_F(ReaderOfAStream, that_was_stopped_gets_what_was_recorded) {
   stop();
   book_.sent(stopped(body.substr(0, 11)), 0, {});
   book_.sent_end(stopped(body.substr(0, 11)));
-  history_.told_stop(claim_.id, world_.now(), true);
+  history_.stop_answered(claim_.id, world_.now(), true);
   EXPECT_THAT(history_.violations(), IsEmpty());
 }
 
@@ -194,7 +194,7 @@ TEST_F(ReaderOfAStream, that_was_stopped_sees_no_end_without_the_mark) {
 TEST_F(ReaderOfAStream, is_not_told_that_it_was_stopped_before_it_is) {
   append(1, body);
   book_.sent_end(stopped(body));
-  history_.told_stop(claim_.id, world_.now(), true);
+  history_.stop_answered(claim_.id, world_.now(), true);
   EXPECT_THAT(history_.violations(),
               ElementsAre(HasSubstr("is marked as stopped, and is not recorded like that"),
                           HasSubstr("was answered that its response is stopped, but it is started")));
@@ -203,7 +203,7 @@ TEST_F(ReaderOfAStream, is_not_told_that_it_was_stopped_before_it_is) {
 TEST_F(ReaderOfAStream, that_was_stopped_is_not_told_that_it_had_ended) {
   append(1, body);
   stop();
-  history_.told_stop(claim_.id, world_.now(), false);
+  history_.stop_answered(claim_.id, world_.now(), false);
   EXPECT_THAT(history_.violations(), ElementsAre(HasSubstr("was answered that its response had ended")));
 }
 

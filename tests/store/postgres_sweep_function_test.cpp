@@ -41,7 +41,7 @@ TEST_F(PostgresSweepFunction, removes_what_expired_up_to_its_limit_and_nothing_e
   EXPECT_EQ(rows(lasting), "1");
 }
 
-TEST_F(PostgresSweepFunction, leaves_what_is_at_work_or_held_by_somebody) {
+TEST_F(PostgresSweepFunction, leaves_running_and_locked_rows) {
   const Started held = finished();
   const Started free = finished();
   const Started at_work = started(*store_);

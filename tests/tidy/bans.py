@@ -30,8 +30,8 @@ class Ban:
 
 def wording(name, pattern, instead, bad, good):
     """An idiom that has no place in a comment, and the usual words for it."""
-    return Ban(name, rf"(?i){pattern}", instead, f"// {bad}", f"// {good}\nint x = 0;", folders=("src/", "include/", "sim/"),
-               but=("src/config/",), comments=True, suffixes=(*sources.CPP, ".h"))
+    return Ban(name, rf"(?i){pattern}", instead, f"// {bad}", f"// {good}\nint x = 0;", folders=(*PRODUCT, "sim/", "bindings/"),
+               comments=True, suffixes=(*sources.CPP, ".h", ".cc"))
 
 
 BANS = (
@@ -72,7 +72,7 @@ BANS = (
     Ban("public-namespace", r"^namespace once \{", "the namespace of the folder (base/layers.hpp); once:: is the public API",
         "namespace once {", "namespace once::core {", folders=("src/", "sim/", "tests/", "bench/"),
         but=("src/base/layers.hpp", "tests/unit/support/layers.hpp", "tests/consumer/", "tests/mutation/mutant.hpp")),
-    wording("unnamed-subject", r"\b(nobody|somebody|whoever|those who)\b",
+    wording("unnamed-subject", r"\b(nobody|somebody|everybody|anybody|whoever|those who)\b",
             "the subject: the client, the owner, an operator, another process", "nobody waits for this",
             "no client waits for this"),
     wording("told", r"\b(is|are|was|were|be|been|being) (told|said)\b|\bwhat (was|is) said\b",
@@ -82,6 +82,22 @@ BANS = (
     wording("as-it-may", r"\bas (much|many|long|large) as (it|they|one|there) (may|can)( be)?\b", "up to its limit",
             "as much as it may", "up to its limit"),
     wording("one-of-both", r"\bone of both\b", "name the two", "notified when one of both has ended", "notified when it ends"),
+    wording("ours", r"\b(is|are|was|were) (ours|theirs|mine)\b", "granted, or the owner by its name", "the claim is ours",
+            "the claim was granted"),
+    wording("became-of", r"\bwhat (becomes|became|comes|came) of\b", "the result, state or outcome of", "what became of a try",
+            "the result of a try"),
+    wording("is-none", r"\b(that|which) (is|are) none\b", "malformed, invalid, unknown or absent", "a field that is none",
+            "a malformed field"),
+    wording("tell-apart", r"\b(tell|told|tells|know|known)s? .{0,20}\bapart\b", "distinguish, or share one bucket",
+            "sizes that are not told apart", "sizes that share one bucket"),
+    wording("of-no-use", r"\bof no (use|interest)\b", "obsolete, ignored or useless", "half of the log is of no use",
+            "half of the log is obsolete"),
+    wording("as-it-stands", r"\b(as|where|what) (it|they) (stand|stands|stood|comes?|came)\b", "unchanged, its position, on arrival",
+            "the value as it stands", "the value, unchanged"),
+    wording("once-more", r"\bonce more\b", "again", "looked up once more", "looked up again"),
+    wording("in-vain", r"\bin vain\b", "the failure: not reached, refused, timed out", "tried in vain", "tried, but not reached"),
+    wording("true-means", r"\b(true|false): ", "an enum whose values say it, or \"Whether …\" for a predicate",
+            "False: the store is full.", "Whether the store has room."),
 )
 
 TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)

@@ -1,5 +1,5 @@
-/* The addon: every function of libonce that the package uses, with plain arguments. native.ts says what each takes, and
- * gate.ts and guard.ts make something comfortable of them. Nothing here waits. */
+/* The addon: every function of libonce that the package uses, with plain arguments. native.ts lists the arguments;
+ * gate.ts and guard.ts have the interface for users. Nothing here waits. */
 #include <node_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static once_request request_argument(struct arguments* arguments, size_t first) 
   return request;
 }
 
-/* needsBody(gate, request…) -> how much of the body at most, or -1: none */
+/* needsBody(gate, request…) -> the largest body that is needed, or -1: none */
 static napi_value needs_body(napi_env env, napi_callback_info info) {
   struct arguments arguments;
   arguments_read(&arguments, env, info);
@@ -171,7 +171,7 @@ static napi_value free_claim(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* isLost(claim) -> whether another attempt may own it by now */
+/* isLost(claim) -> whether another attempt may own it now */
 static napi_value is_lost(napi_env env, napi_callback_info info) {
   struct arguments arguments;
   arguments_read(&arguments, env, info);
@@ -255,7 +255,7 @@ static napi_value stop(napi_env env, napi_callback_info info) {
 static napi_value sweep(napi_env env, napi_callback_info info) {
   return ask_gate(env, info, once_lib.once_sweep, true);
 }
-/* The event of the call that is cancelled still comes. */
+/* The cancelled call still gets its event. */
 static napi_value cancel(napi_env env, napi_callback_info info) {
   return ask_gate(env, info, once_lib.once_cancel, false);
 }

@@ -1,4 +1,4 @@
-/* Reads arguments. A mistake throws a TypeError and is remembered, so that a call looks at `failed` once. */
+/* Reads arguments. A mistake throws a TypeError and is remembered, so a call checks `failed` once, after all arguments. */
 #include "arguments.h"
 
 #include <stdlib.h>
@@ -126,7 +126,7 @@ struct texts texts_argument(struct arguments* arguments, size_t index) {
 struct fields fields_argument(struct arguments* arguments, size_t index) {
   struct texts parts = split(arguments, latin1_argument(arguments, index));
   if (parts.count != (size_t)number_argument(arguments, index + 1)) fail(arguments, "a header contains a NUL");
-  /* A field is a name and a value, which is what two parts in a row are. */
+  /* Two consecutive parts, a name and a value, are a field. */
   _Static_assert(sizeof(once_field) == 2 * sizeof(once_bytes), "a field is two parts");
   if (parts.count % 2 != 0) fail(arguments, "a header without a value");
   return (struct fields){(once_field*)parts.list, parts.count / 2};

@@ -26,7 +26,7 @@ void arguments_free(struct arguments* arguments);
 
 /* A missing or undefined argument is empty. */
 once_bytes text_argument(struct arguments* arguments, size_t index);
-/* Of a string whose characters are bytes, as in HTTP. */
+/* For a string whose characters are bytes, as in HTTP. */
 once_bytes latin1_argument(struct arguments* arguments, size_t index);
 /* A Buffer; not copied. */
 once_bytes buffer_argument(struct arguments* arguments, size_t index);
@@ -37,8 +37,8 @@ struct fields {
   once_field* list;
   size_t count;
 };
-/* Names and values in turns, each with a NUL after it, in one string; the argument after it is how many parts that
- * are. One string is much faster to read than an array. */
+/* Names and values alternate, each with a NUL after it, in one string; the next argument is the number of parts. One
+ * string is much faster to read than an array. */
 struct fields fields_argument(struct arguments* arguments, size_t index);
 /* The same for plain texts, as UTF-8. */
 struct texts {

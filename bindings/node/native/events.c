@@ -1,5 +1,5 @@
-/* Turns events into arguments for JavaScript. Fields go as one string, each part with a NUL after it: creating one
- * value for all of them is much cheaper than two for each. */
+/* Turns events into arguments for JavaScript. Fields are passed as one string, each part with a NUL after it: one value
+ * is much cheaper to create than two for each field. */
 #include "events.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static void add_members(struct values* values, struct gate* gate, const once_eve
     case ONCE_EVENT_OUTCOME: add_outcome(values, event->outcome); return;
     case ONCE_EVENT_SWEPT:
       add_number(values, (double)event->removed);
-      if (event->outcome != NULL) add_utf8(values, event->outcome->detail); /* it failed */
+      if (event->outcome != NULL) add_utf8(values, event->outcome->detail); /* the reason of the failure */
       return;
     case ONCE_EVENT_LOG:
       add_number(values, event->log->level);

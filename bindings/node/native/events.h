@@ -1,4 +1,4 @@
-/* Events of libonce as JavaScript gets them. */
+/* Passes events of libonce to JavaScript. */
 #ifndef ONCE_NODE_EVENTS_H
 #define ONCE_NODE_EVENTS_H
 

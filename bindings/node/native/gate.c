@@ -18,10 +18,10 @@ struct task {
   napi_deferred deferred;
   once_status status;
   char error[4096];
-  struct arguments* arguments; /* of open */
-  napi_ref deliver;            /* of open */
+  struct arguments* arguments; /* for open */
+  napi_ref deliver;            /* for open */
   once_gate* once;
-  uint32_t timeout_ms; /* of close */
+  uint32_t timeout_ms; /* for close */
 };
 
 bool call_succeeded(napi_env env, once_status status) {
@@ -87,7 +87,7 @@ static void on_poll_closed(uv_handle_t* poll) {
   gate_release(gate);
 }
 
-/* No more events from now on. Returns what is to be freed. */
+/* Stops delivering events. Returns the gate to free. */
 static once_gate* detach(struct gate* gate) {
   once_gate* once = gate->once;
   gate->once = NULL;
@@ -99,7 +99,7 @@ static once_gate* detach(struct gate* gate) {
   return once;
 }
 
-/* The environment ends: the process, or a worker. Claims that are held lapse. */
+/* Called when the environment ends: the process, or a worker. Held claims lapse. */
 static void on_environment_ends(napi_async_cleanup_hook_handle handle, void* data) {
   (void)handle;
   once_gate* once = detach(data);

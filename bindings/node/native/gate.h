@@ -15,12 +15,12 @@ struct gate {
   napi_ref deliver; /* the JavaScript function that takes events */
   napi_async_context context;
   uv_poll_t* poll; /* on once_poll_fd() */
-  size_t pending;  /* calls whose event has not come: they keep the loop alive, an idle gate does not */
+  size_t pending;  /* calls without an event so far: they keep the loop alive, an idle gate does not */
   size_t owners;   /* the handle in JavaScript, and the open poll handle */
   napi_async_cleanup_hook_handle cleanup;
 };
 
-/* A claim as JavaScript holds it. */
+/* A claim held by JavaScript. */
 struct held {
   once_claim* claim; /* NULL once it was freed */
   struct gate* gate;
@@ -28,14 +28,14 @@ struct held {
 
 /* JavaScript: open(configFile, configText, settings, settingCount, log, deliver) -> Promise of a handle */
 napi_value open_gate(napi_env env, napi_callback_info info);
-/* JavaScript: close(gate, timeoutMs) -> Promise of nothing */
+/* JavaScript: close(gate, timeoutMs) -> Promise<void> */
 napi_value close_gate(napi_env env, napi_callback_info info);
 
-/* One more call whose event will come. */
+/* Registers a call whose event will come. */
 void gate_expects(struct gate* gate);
 void gate_release(struct gate* gate);
 
-/* Throws what once_last_error() says, with the status as its code. Returns whether the status was ONCE_OK. */
+/* Throws once_last_error(), with the status as its code. Returns whether the status was ONCE_OK. */
 bool call_succeeded(napi_env env, once_status status);
 
 #endif

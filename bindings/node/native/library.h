@@ -1,5 +1,6 @@
-/* The functions of libonce, looked up when the library is loaded. The addon is not linked with it: so that it can be
- * loaded without, and so that the library keeps to its own OpenSSL, where Node's executable exports another one. */
+/* The functions of libonce, looked up when the library is loaded. The addon is not linked with it, so that it can be
+ * loaded without the library, and so that the library uses its own OpenSSL and not the one that Node's executable
+ * exports. */
 #ifndef ONCE_NODE_LIBRARY_H
 #define ONCE_NODE_LIBRARY_H
 

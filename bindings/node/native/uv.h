@@ -1,5 +1,5 @@
-/* The few functions of libuv 1 that the addon calls. Node exports them; its headers are not needed for it. libuv keeps
- * its binary interface throughout version 1, which addon.c checks. */
+/* The few functions of libuv 1 that the addon calls. Node exports them, so its headers are not needed. libuv keeps its
+ * binary interface throughout version 1, which addon.c checks. */
 #ifndef ONCE_NODE_UV_H
 #define ONCE_NODE_UV_H
 
@@ -7,7 +7,7 @@
 
 typedef struct uv_loop_s uv_loop_t;
 typedef struct uv_handle_s uv_handle_t;
-typedef struct uv_handle_s uv_poll_t; /* opaque here: its size is asked for */
+typedef struct uv_handle_s uv_poll_t; /* opaque: libuv reports its size */
 
 enum { ONCE_UV_POLL = 8, ONCE_UV_READABLE = 1 };
 

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..");
 const SOURCES = ["addon.c", "arguments.c", "events.c", "gate.c", "library.c"];
 
-/** Compiles native/ into `folder`/once.node. Returns why it could not, or undefined. */
+/** Compiles native/ into `folder`/once.node. Returns the error, or undefined. */
 export function compile(folder) {
   const { include_dir: headers } = createRequire(import.meta.url)("node-api-headers");
   mkdirSync(folder, { recursive: true });

@@ -1,5 +1,5 @@
-// Runs when the package is installed: builds the addon from source where no prebuilt one can be loaded. It never fails the installation:
-// "once/fetch" and "once/claims" need no addon, and whoever needs it is told by the first call.
+// Runs when the package is installed: builds the addon from source if no prebuilt one can be loaded. It never fails the installation:
+// "once/fetch" and "once/claims" need no addon, and the first call of any other entry reports that it is missing.
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -19,7 +19,7 @@ function loads(file) {
 }
 
 const prebuilt = join(ROOT, "prebuilds", `${process.platform}-${process.arch}`, "once.node");
-// In the repository itself there is no header beside the sources before the first build.
+// In the repository there is no header beside the sources before the first build.
 const hasSources = existsSync(join(ROOT, "native", "once.h"));
 if (hasSources && (process.env.npm_config_build_from_source || !loads(prebuilt))) {
   const failed = compile(join(ROOT, "build"));

@@ -1,16 +1,16 @@
-// The attempts of one request, with one key and the same bytes, until there is a response that a retry would not change. For fetchOnce()
-// and streamOnce(); imports nothing of Node.
+// The attempts of one request, with one key and the same bytes, until a retry would not change the response. For fetchOnce() and
+// streamOnce(); imports nothing of Node.
 import { randomKey } from "./random.js";
 import { sleep, timeLimit, unlessAborted } from "./timing.js";
 import { distrust, isNotTrusted } from "./trust.js";
 
-/** Statuses after which the same request, with the same key, is safe and may end differently. */
+/** Statuses after which a retry with the same key is safe and may get another response. */
 export const RETRIED_STATUSES: readonly number[] = Object.freeze([408, 425, 429, 502, 503, 504]);
 
 /**
- * What fetchOnce() retries; docs/guides/client.md says why. Every other response is returned as it is: 2xx, 3xx (never followed, because
- * another URL is another operation), 422 and the other 4xx, 500, and a problem with `"retryable": false`. A 409 is retried if it says
- * that an earlier attempt is still running, or that the outcome is unknown and when to come back.
+ * What fetchOnce() retries; docs/guides/client.md explains why. Every other response is returned: 2xx, 3xx (never followed, because another
+ * URL is another operation), 422 and the other 4xx, 500, and a problem with `"retryable": false`. A 409 is retried if an earlier attempt is
+ * still running, or if the outcome is unknown and the response has a Retry-After.
  */
 export const RETRIED = Object.freeze({
   connectError: true,
@@ -30,24 +30,24 @@ export interface Attempt {
 }
 
 export interface AttemptOptions {
-  /** Made if neither this nor the header is given. */
+  /** By default a new key, unless the header is given. */
   key?: string;
-  /** "Idempotency-Key". */
+  /** The default is "Idempotency-Key". */
   keyHeader?: string;
-  /** Limit of one attempt, with its response body; of a stream, to the head of its response. 15000. */
+  /** Limit of one attempt, including its response body; for a stream, up to the head of its response. The default is 15000. */
   attemptTimeoutMs?: number;
-  /** The longest pause after the first attempt; it doubles with every attempt. 200. */
+  /** The longest pause after the first attempt; doubled with every attempt. The default is 200. */
   firstPauseMs?: number;
-  /** 10000. */
+  /** The default is 10000. */
   longestPauseMs?: number;
-  /** The global fetch. */
+  /** The default is the global fetch. */
   fetch?: typeof fetch;
-  /** Called once per origin if a response lacks Idempotency-Status or says `bypassed`; console.warn. */
+  /** Called once per origin if a response has no Idempotency-Status, or `bypassed`. The default is console.warn. */
   warn?: (message: string) => void;
   onAttempt?: (attempt: Attempt) => void;
 }
 
-/** What fetchOnce() throws: the error of fetch(), or the reason of the signal, and the key to continue with. */
+/** Thrown by fetchOnce(): the error of fetch(), or the reason of the signal, with the key to continue with. */
 export interface FetchOnceError extends Error {
   key: string;
   /** The certificate was not accepted: nothing was sent. */
@@ -64,12 +64,12 @@ export interface Problem {
 
 interface Tried {
   response?: Response;
-  /** Of a body that was read. */
+  /** The body, if it was read. */
   bytes?: ArrayBuffer;
   error?: unknown;
 }
 
-/** One call: what every attempt sends, how many there were, and how long the next pause may be. */
+/** One call: the request of every attempt, the number of attempts, and the length of the next pause. */
 export class Attempts {
   readonly key: string;
   readonly headers: Headers;
@@ -131,7 +131,7 @@ export class Attempts {
     }
   }
 
-  /** Waits, longer each time. False, at once: the wait would end after the deadline. */
+  /** Waits, longer each time. Returns false at once if the wait would end after the deadline. */
   async pause(deadline: number, leastMs = 0, signal: AbortSignal | null | undefined = this.init.signal): Promise<boolean> {
     const wait = Math.max(leastMs, Math.random() * this.#pause);
     this.#pause = Math.min(this.#pause * 2, this.options.longestPauseMs ?? 10_000);
@@ -140,7 +140,7 @@ export class Attempts {
     return true;
   }
 
-  /** There was progress: the next pause is a short one again. */
+  /** The call made progress: the next pause is short again. */
   resetPause(): void {
     this.#pause = this.options.firstPauseMs ?? 200;
   }
@@ -153,13 +153,13 @@ export class Attempts {
     return Object.assign(new Error(message ?? String(error), { cause: error }), { name: name ?? "AbortError", key });
   }
 
-  /** The response and the bytes of its body, unless it is streamed; or the error, and the response if its head came. */
+  /** The response and its body, unless that is streamed; or the error, and the response if its head has arrived. */
   async #try(request: RequestInit, limitMs: number): Promise<Tried> {
     const limit = timeLimit(limitMs, request.signal);
     let response: Response | undefined;
     try {
       response = await (this.options.fetch ?? globalThis.fetch)(this.url, { ...request, signal: limit.signal });
-      // A browser shows no more of a redirect than that it is one: status 0.
+      // A browser shows a redirect only as status 0.
       if ((response.ok && this.streams(response.headers)) || response.status < 200) {
         limit.clearTimer();
         return { response };
@@ -173,7 +173,7 @@ export class Attempts {
     }
   }
 
-  /** Refusals and errors may come from something in front of Once, so they say nothing about it. */
+  /** Refusals and errors may come from a proxy in front of Once, and prove nothing. */
   #warnIfUnprotected(response: Response): void {
     if (response.headers.has("Idempotency-Stopped")) return;
     const status = response.headers.get("Idempotency-Status");
@@ -195,7 +195,7 @@ function withBody({ status, statusText, headers, url, redirected }: Response, by
   return Object.defineProperties(made, { url: { value: url }, redirected: { value: redirected } });
 }
 
-/** Milliseconds to wait at least, or null: this response is final. */
+/** The least number of milliseconds to wait, or null: this response is final. */
 function millisecondsToRetry(response: Response, bytes?: ArrayBuffer): number | null {
   if (response.status !== 409 && !RETRIED_STATUSES.includes(response.status)) return null;
   const retryAfter = response.headers.get("Retry-After");
@@ -212,7 +212,7 @@ function millisecondsToRetry(response: Response, bytes?: ArrayBuffer): number | 
   return Number.isFinite(seconds) ? Math.max(0, seconds * 1000) : 0;
 }
 
-/** Of a problem document, or of the error object of some dialects. */
+/** Reads a problem document, or the error object of some dialects. */
 export function problemOf(response: Response, bytes?: ArrayBuffer): Problem {
   if (!/\bjson\b/.test(response.headers.get("Content-Type") ?? "")) return {};
   try {

@@ -1,10 +1,10 @@
-// Reads the body of a request, and leaves it there for the parsers that come after.
+// Reads the body of a request, and leaves it for later parsers.
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 
 export type Read = { body: Buffer } | "gone";
 
-/** Whether the request has a body, by its head. */
+/** Whether the request has a body, according to its head. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
@@ -12,7 +12,7 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 const NOTHING = Buffer.alloc(0);
 const MOST_AT_HAND = 64 << 10;
 
-/** The body, if all of it has come and it is small: then there is no need to ask how much of it is needed. It stays where it is. */
+/** The body, if it is small and has arrived completely: then needsBody() need not be asked. The body stays in the request. */
 export function bodyAtHand(request: IncomingMessage): Buffer | undefined {
   if (!hasBody(request)) return NOTHING;
   const { complete, headers, readableDidRead, readableEncoding, readableLength } = request;
@@ -24,8 +24,8 @@ export function bodyAtHand(request: IncomingMessage): Buffer | undefined {
 }
 
 /**
- * Reads at most one byte more than `most`. What was read is put back into the request, so that a body parser reads it as if it had just
- * come. "gone": the client closed the connection before the body was complete.
+ * Reads at most one byte more than `most`. The bytes are put back into the request, so that a body parser can read them again. "gone": the
+ * client closed the connection before the body was complete.
  */
 export function peekBody(request: IncomingMessage, most: number): Promise<Read> {
   return new Promise((resolve, reject) => {
@@ -44,7 +44,7 @@ export function peekBody(request: IncomingMessage, most: number): Promise<Read> 
       }
       if (size <= most && !request.complete) return;
       const body = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
-      // In the same turn as the last read(): once "end" was emitted nothing can be put back.
+      // In the same turn as the last read(): after "end" nothing can be put back.
       if (size > 0) request.unshift(body);
       end({ body });
     };
@@ -52,7 +52,7 @@ export function peekBody(request: IncomingMessage, most: number): Promise<Read> 
   });
 }
 
-/** The whole stream, or undefined if it has more than `most` bytes; `rest` then has all of it. */
+/** The whole stream, or undefined if it has more than `most` bytes; then `rest` returns all of it. */
 export async function collect(stream: AsyncIterable<Uint8Array | string>, most: number): Promise<{ body?: Buffer; rest: Readable }> {
   const parts: Buffer[] = [];
   let size = 0;

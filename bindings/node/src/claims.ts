@@ -1,4 +1,4 @@
-// The entry "once/claims": a client of the claims API, for work that a gateway keeps the books of. It needs no native code.
+// The entry "once/claims": a client of the claims API, for work that a gateway keeps records of. It needs no native code.
 // docs/guides/claims.md has the protocol.
 import "./random_node.js";
 import { request as httpRequest } from "node:http";
@@ -15,10 +15,10 @@ import type { Claim, ClaimOptions, Result, RunOptions, Status, Work, WorkName } 
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5000;
-const PATIENCE_FOR_PROGRESS_MS = 2000; // The work goes on without it.
+const PATIENCE_FOR_PROGRESS_MS = 2000; // The work continues without it.
 const REFUSALS = [400, 401, 404, 405, 413];
 
-/** The gateway refused a request as it stands: sending it again would not help. */
+/** The gateway refused a request. Sending it again would not help. */
 export class OnceError extends Error {
   readonly status: number;
   readonly code: string;
@@ -35,13 +35,13 @@ export interface OnceOptions {
   /** http://HOST:PORT, https://HOST or unix:PATH */
   url: string;
   token?: string;
-  /** Whose token it is: needed where calls name a tenant. */
+  /** The tenant of the token: needed if calls name a tenant. */
   tenant?: string;
-  /** Limit of one request, without the time of a long poll; 10000. */
+  /** Limit of one request, without the time of a long poll. The default is 10000. */
   timeoutMs?: number;
-  /** How long a request without a response is repeated; 30000. */
+  /** How long a request without a response is repeated. The default is 30000. */
   patienceMs?: number;
-  /** In place of the global one: for a client certificate, or an authority that NODE_EXTRA_CA_CERTS does not name. */
+  /** Replaces the global fetch: for a client certificate, or an authority that NODE_EXTRA_CA_CERTS does not name. */
   fetch?: typeof fetch;
 }
 
@@ -51,7 +51,7 @@ interface Answer {
 }
 
 interface AskLimits {
-  /** How long the gateway may hold the request before it answers. */
+  /** How long the gateway may hold the request before it responds. */
   waitsMs?: number;
   patienceMs?: number;
   timeoutMs?: number;
@@ -63,7 +63,7 @@ const socketsWithTokens = new Set<string>();
 export class Once {
   readonly url: string;
   readonly token?: string;
-  /** Whose token it is, if that was given. */
+  /** The tenant of the token, if it was given. */
   readonly tenant?: string;
   readonly timeoutMs: number;
   readonly patienceMs: number;
@@ -83,14 +83,14 @@ export class Once {
     this.fetch = fetch;
   }
 
-  /** Runs the work unless it was done or is being done. Throws only for mistakes of the programmer; everything else is a status. */
+  /** Runs the work unless it was done or is in progress. Throws only for mistakes in the program; everything else is a status. */
   withIdempotency<T>(options: RunOptions & { operation: Work<T> }): Promise<Result<T>>;
   withIdempotency<T>(options: RunOptions, work: Work<T>): Promise<Result<T>>;
   async withIdempotency<T>(options: RunOptions & { operation?: Work<T> }, work?: Work<T>): Promise<Result<T>> {
     return runOnce(this, options, work);
   }
 
-  /** A claim: acquired, or with the result that stands in its way. */
+  /** A claim: acquired, or with the result that prevents it. */
   async claim(options: ClaimOptions): Promise<RemoteClaim> {
     const { scope, key, inputs, fingerprint } = options;
     const { lease, ttl, takeoverAfter, onUnknown, wait } = claimTerms(options);
@@ -113,7 +113,7 @@ export class Once {
       if (status === 200 && json.status === "acquired") return new RemoteClaim(this, lease, json, null);
       const again = status === 200 && json.status === "in_progress" && Date.now() < until;
       if (!again) return new RemoteClaim(this, lease, null, resultOf(status, json));
-      // The gateway's longest wait is shorter than ours, or too many requests are waiting there.
+      // The gateway's longest wait is shorter than the caller's, or too many requests are waiting there.
       await sleep(Math.min(until - Date.now(), json.retry_after * 1000, 100 + Math.random() * 900));
     }
   }
@@ -133,7 +133,7 @@ export class Once {
   }
 
   /**
-   * The progress of the work from its beginning, as its owner appends it. It ends when the work has ended or its owner is gone, or after
+   * The progress of the work from its beginning, as its owner appends it. It ends when the work has ended, when its owner is gone, or after
    * `wait`. The pieces of work that has succeeded are gone; its value is in `result`.
    */
   follow(options: FollowOptions): Following {
@@ -152,7 +152,7 @@ export class Once {
     return new Following(() => this.checkTenant(options), read, milliseconds(wait));
   }
 
-  /** Throws rather than work in the name of another tenant than the one that was asked for. */
+  /** Throws instead of working for another tenant than the requested one. */
   private async checkTenant({ tenant }: { tenant?: string }): Promise<void> {
     if (tenant !== undefined && tenant !== this.tenant) {
       const own = this.tenant === undefined ? "no tenant by name" : JSON.stringify(this.tenant);
@@ -165,13 +165,13 @@ export class Once {
     try {
       ({ status } = await this.askOnce("/v1/claims/lookup", "{}", this.timeoutMs, null));
     } catch {
-      return; // It cannot be reached, which the next request reports.
+      return; // The gateway cannot be reached; the next request reports that.
     }
     if (status === 401) socketsWithTokens.add(this.url);
     if (status === 400) throw new TypeError(`${this.url} has no tokens: every client is "local", not ${JSON.stringify(this.tenant)}`);
   }
 
-  /** Repeats a request without a response, or with one that asks for it: every verb of the API may be repeated. @internal */
+  /** Repeats a request without a response, or with one that asks for a retry: every verb of the API may be repeated. @internal */
   async ask(target: string, body: unknown, limits: AskLimits = {}): Promise<Answer> {
     const { waitsMs = 0, patienceMs = this.patienceMs, timeoutMs = this.timeoutMs } = limits;
     const until = Date.now() + patienceMs;
@@ -188,7 +188,7 @@ export class Once {
         problem = distrust(error, this.url) ?? error;
       }
       if (problem instanceof OnceError || isNotTrusted(problem)) throw problem;
-      // Full jitter, so that clients that failed together do not come back together.
+      // Full jitter, so that clients that failed together do not retry together.
       const wait = Math.random() * pause;
       if (Date.now() + wait >= until) throw problem;
       await sleep(wait);
@@ -205,7 +205,7 @@ export class Once {
   }
 }
 
-/** A claim of the claims API. Its lease is renewed from here. */
+/** A claim of the claims API. This object renews its lease. */
 export class RemoteClaim implements Claim {
   readonly acquired: boolean;
   result: Result<any> | null;
@@ -254,7 +254,7 @@ export class RemoteClaim implements Claim {
     if (!this.acquired) throw new Error("this claim was not acquired");
     refuseWhatJsonLoses({ data });
     const added = this.appending.then(async () => {
-      // It may be there: sent again under its number before the next one, which would be taken for it.
+      // The last piece may have been recorded. Send it again under its number first, or the next piece would be taken for it.
       for (const piece of [...this.unanswered, data]) {
         if (!(await this.append(piece))) return false;
       }
@@ -282,7 +282,7 @@ export class RemoteClaim implements Claim {
     }
   }
 
-  // The claim is not failed: the work was done, and would be done again at once.
+  // Do not fail the claim: the work was done, and would be repeated at once.
   private refused<T>(value: T, error: unknown): Result<T> {
     return (this.result = { ...unavailable(error), reason: "value-refused", data: value, attempt: this.attempt, claim: this });
   }
@@ -314,7 +314,7 @@ export class RemoteClaim implements Claim {
     return null;
   }
 
-  /** For a result that contains it: neither the handle, which is a secret, nor a cycle. */
+  /** Used if a result contains the claim: leaves out the handle, which is a secret, and cycles. */
   toJSON(): { acquired: boolean; attempt?: number } {
     return { acquired: this.acquired, attempt: this.attempt };
   }
@@ -324,8 +324,8 @@ export class RemoteClaim implements Claim {
     clearTimeout(this.timer);
   }
 
-  // Every third of the lease, counted from when the last one was sent. One without a response is given up after half of that, and the
-  // next follows soon, so that several may fail before the lease ends.
+  // Renews three times per lease, counted from when the last renewal was sent. One without a response is given up after half of that time,
+  // and the next follows soon, so that several may fail before the lease ends.
   private scheduleRenewal(inMs = milliseconds(this.lease) / 3): void {
     const interval = milliseconds(this.lease) / 3;
     this.timer = setTimeout(async () => {
@@ -339,7 +339,7 @@ export class RemoteClaim implements Claim {
           return;
         }
       } catch (error) {
-        // A refused renewal would be refused again a moment later.
+        // A refused renewal would be refused again.
         if (!(error instanceof OnceError)) next = Math.min(1000, interval / 4) * (0.5 + Math.random() / 2);
       }
       next ??= Math.max(0, began + interval - Date.now());
@@ -364,7 +364,7 @@ function resultOf(status: number, json: Answer["json"]): Result<unknown> {
   if (status === 200) return { ...result, stopReason: json.status, cached: false, retryAfter: json.retry_after };
   if (status === 422) return { status: "mismatch", stopReason: "mismatch", cached: false };
   const error = new OnceError(status, json.code ?? "", json.detail ?? "");
-  // It succeeded, but its value was not kept.
+  // The work succeeded, but its value was not kept.
   if (json.code === "response-not-kept") return { status: "succeeded", cached: true, error };
   return unavailable(error);
 }
@@ -391,7 +391,7 @@ function askSocket(socketPath: string, path: string, text: string, headers: Reco
   });
 }
 
-/** The client that the environment names: ONCE_CLAIMS_URL, and the token of the tenant in ONCE_CLAIMS_TOKEN_TENANT. */
+/** The client configured by the environment: ONCE_CLAIMS_URL, and the token of the tenant in ONCE_CLAIMS_TOKEN_TENANT. */
 export function onceFromEnvironment(tenant?: string): Once {
   const { env } = process;
   const url = env.ONCE_CLAIMS_URL;

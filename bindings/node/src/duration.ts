@@ -1,4 +1,4 @@
-// Durations as the configuration file spells them: "24h", "30s", "500ms".
+// Durations as in the configuration file: "24h", "30s", "500ms".
 
 /** A number and its unit: ms, s, m, h or d. */
 export type Duration = `${number}${"ms" | "s" | "m" | "h" | "d"}`;

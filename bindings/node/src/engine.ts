@@ -1,27 +1,27 @@
-// One open engine: calls go out with a tag, and what they come to arrives as one event with the same tag. Nothing here blocks or runs
-// on another thread; the addon polls the library's descriptor on this thread's event loop.
+// An open engine: calls are sent with a tag, and the result of each arrives as one event with the same tag. Nothing here blocks or runs on
+// another thread; the addon polls the library's descriptor on this thread's event loop.
 import { load } from "./load.cjs";
 
 /** A pointer of the addon. */
 export type Handle = { readonly __once: unique symbol };
 
-/** How a reply came about: the value of its Idempotency-Status. */
+/** The kind of a reply: the value of its Idempotency-Status. */
 export type Ending = "executed" | "replayed" | "in-flight" | "mismatch" | "unknown" | "bypassed" | "rejected" | "passed";
 
-/** What became of the claim that a reply ends. */
+/** How the claim of a reply ended. */
 export type Settled = "none" | "succeeded" | "failed" | "unknown" | "released" | "lost" | "unrecorded";
 
 export interface Reply {
   status: number;
   reason: string;
-  /** Names and values in turns. */
+  /** Names and values alternate. */
   fields: string[];
   body: Buffer;
   ending: Ending;
   settled: Settled;
   /** 0: none. */
   attempt: number;
-  /** The response was finished without its body, which is still to be sent. */
+  /** The response was finished without its body, which must still be sent. */
   bodyIsYours: boolean;
 }
 
@@ -59,9 +59,9 @@ export type EngineEvent =
 export interface EngineOptions {
   /** Path of the YAML file. */
   config?: string;
-  /** Settings over those of the file: { store: "journal:data", "defaults.ttl": "48h" }. */
+  /** Override settings of the file: { store: "journal:data", "defaults.ttl": "48h" }. */
   settings?: Readonly<Record<string, string>>;
-  /** Where log lines go: "stderr", "off", or a function that takes each as JSON. */
+  /** Where log lines are written: "stderr", "off", or a function that receives each line as JSON. */
   log?: "stderr" | "off" | ((line: string) => void);
 }
 
@@ -101,13 +101,13 @@ export class Engine {
     return this.call(verb, claim, rest);
   }
 
-  /** Like ask(), with a function that cancels the call; its event still comes. */
+  /** Like ask(), with a function that cancels the call; the event still comes. */
   askCancellable(verb: string, ...rest: unknown[]): { answer: Promise<EngineEvent>; cancel: () => void } {
     const tag = this.nextTag;
     return { answer: this.ask(verb, ...rest), cancel: () => this.native.cancel(this.handle, tag) };
   }
 
-  /** A function of the addon that answers at once. */
+  /** Calls a function of the addon that returns its result at once. */
   now(verb: string, ...rest: unknown[]): any {
     return this.native[verb](this.handle, ...rest);
   }
@@ -120,7 +120,7 @@ export class Engine {
     return this.native.isLost(claim);
   }
 
-  /** Waits until everything that is at work has ended and is recorded, at most for `timeoutMs`. */
+  /** Waits until all requests in progress have ended and are recorded, at most for `timeoutMs`. */
   async close(timeoutMs: number): Promise<void> {
     const began = Date.now();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -141,7 +141,7 @@ export class Engine {
     });
   }
 
-  // Called by the addon, in the order of events.c.
+  // Called by the addon. The order of the arguments is that in events.c.
   private deliver(kind: number, tag: number, ...members: any[]): void {
     if (kind === LOG) {
       this.onLog?.(members[1]);

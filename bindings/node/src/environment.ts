@@ -1,4 +1,4 @@
-// withIdempotency() and cleanupExpiredKeys() of the engine that the environment names: ONCE_CLAIMS_URL for a gateway's claims API, or
+// withIdempotency() and cleanupExpiredKeys() for the engine that the environment configures: ONCE_CLAIMS_URL for a gateway's claims API, or
 // ONCE_STORE (with ONCE_CONFIG, if there is a file) for the engine in this process.
 import { onceFromEnvironment } from "./claims.js";
 import { Gate } from "./gate.js";
@@ -6,7 +6,7 @@ import { runOnce, type Claims, type Result, type RunOptions, type Work } from ".
 
 let opening: Promise<Gate> | undefined;
 
-/** The gate of ONCE_STORE and ONCE_CONFIG, opened with the first call. */
+/** The gate of ONCE_STORE and ONCE_CONFIG, opened by the first call. */
 export function gateFromEnvironment(): Promise<Gate> {
   const { ONCE_STORE: store, ONCE_CONFIG: config } = process.env;
   if (!store && !config) {
@@ -19,7 +19,7 @@ export function gateFromEnvironment(): Promise<Gate> {
   return opening;
 }
 
-/** Runs the work unless it was done or is being done. Throws only for mistakes of the programmer; everything else is a status. */
+/** Runs the work unless it was done or is in progress. Throws only for mistakes in the program; everything else is a status. */
 export function withIdempotency<T>(options: RunOptions & { operation: Work<T> }): Promise<Result<T>>;
 export function withIdempotency<T>(options: RunOptions, work: Work<T>): Promise<Result<T>>;
 export async function withIdempotency<T>(options: RunOptions & { operation?: Work<T> }, work?: Work<T>): Promise<Result<T>> {
@@ -27,7 +27,7 @@ export async function withIdempotency<T>(options: RunOptions & { operation?: Wor
   return runOnce(claims, options, work);
 }
 
-/** Removes expired records now, and returns how many. For a daily job; a gate also does so by itself. */
+/** Removes expired records now, and returns their number. For a daily job; a gate also does this by itself. */
 export async function cleanupExpiredKeys(): Promise<number> {
   return (await gateFromEnvironment()).cleanupExpiredKeys();
 }

@@ -10,11 +10,11 @@ import { gateOf, RESERVED_FIELDS, type Execution, type MiddlewareOptions } from 
 import { record, writeReplyHead } from "./recorder.js";
 
 export interface OnceRequest extends IncomingMessage {
-  /** The attempt, and the token for once_finish(), of a request that is protected. */
+  /** The attempt of a protected request, and the token for once_finish(). */
   idempotency?: Execution;
-  /** Express: the target before routers cut their prefix off. */
+  /** Express: the target before routers remove their prefix. */
   originalUrl?: string;
-  /** The body as it came, if a body parser ran before and kept it. */
+  /** The raw body, if a body parser ran before and kept it. */
   rawBody?: Buffer;
 }
 
@@ -28,7 +28,7 @@ export interface Middleware<Request extends OnceRequest = OnceRequest> {
 
 export type ExpressOptions<Request extends OnceRequest = OnceRequest> = MiddlewareOptions<Request>;
 
-/** Protects every request whose route in the configuration honours keys, and lets the others pass. */
+/** Protects every request whose route in the configuration honours keys. Other requests pass. */
 export function once<Request extends OnceRequest = OnceRequest>(options: ExpressOptions<Request> = {}): Middleware<Request> {
   const gate = gateOf(options);
   const middleware = (request: Request, response: ServerResponse, next: Next): void => {
@@ -39,7 +39,7 @@ export function once<Request extends OnceRequest = OnceRequest>(options: Express
 
 export default once;
 
-/** Whether the handler is to run. */
+/** Returns whether to run the handler. */
 async function handle<Request extends OnceRequest>(
   opening: Promise<Gate>, options: ExpressOptions<Request>, request: Request, response: ServerResponse,
 ): Promise<boolean> {
@@ -112,7 +112,7 @@ export function gateRequest(request: OnceRequest): GateRequest {
   return asked;
 }
 
-/** Node gives a distinguished name as lines, the most general part first; RFC 2253 begins with the most specific one. */
+/** Node lists the parts of a distinguished name with the most general one first; RFC 2253 begins with the most specific one. */
 function rfc2253(name: string | undefined): string | undefined {
   return name?.split("\n").reverse().join(",");
 }

@@ -30,7 +30,7 @@ interface FastifyReplyLike {
 
 export type FastifyOptions = MiddlewareOptions<any>;
 
-/** What this plugin knows of a request: its claim until that is finished. */
+/** The claim of each request, until it is finished. */
 const claims = new WeakMap<object, GateClaim>();
 
 async function plugin(app: any, options: FastifyOptions): Promise<void> {
@@ -99,7 +99,7 @@ async function readUpTo(payload: Readable, most: number): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-// Past Fastify's serializers, which would add a Content-Type.
+// Bypasses Fastify's serializers, which would add a Content-Type.
 function sendNow(reply: FastifyReplyLike, answer: Reply): void {
   reply.hijack();
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value);
@@ -111,7 +111,7 @@ function setFields(reply: FastifyReplyLike, fields: readonly string[]): void {
   for (let i = 0; i < fields.length; i += 2) reply.header(fields[i] as string, fields[i + 1]);
 }
 
-/** The payload to send in place of the handler's. */
+/** The payload to send instead of the handler's. */
 async function finish(request: FastifyRequestLike, reply: FastifyReplyLike, payload: unknown): Promise<unknown> {
   const claim = claims.get(request);
   if (claim === undefined) return payload;
@@ -127,7 +127,7 @@ async function finish(request: FastifyRequestLike, reply: FastifyReplyLike, payl
   return answer.body.length === 0 ? null : answer.body;
 }
 
-/** The whole payload if it has at most `most` bytes; `rest` is all of it, either way. */
+/** The whole payload if it has at most `most` bytes; `rest` returns all of it in either case. */
 async function bytesOf(payload: unknown, most: number): Promise<{ body?: Buffer; rest?: unknown }> {
   if (payload == null) return { body: Buffer.alloc(0), rest: null };
   if (typeof payload === "string" || payload instanceof Uint8Array) {
@@ -154,8 +154,8 @@ function valuesByName(fields: readonly string[]): Map<string, string | string[]>
   return values;
 }
 
-// A handler that called reply.hijack() and wrote to reply.raw: its response was not seen. A client that left is another matter, the
-// handler is still running then.
+// For a handler that called reply.hijack() and wrote to reply.raw: its response is unknown. If the client has left, the handler is still
+// running.
 function abandonHijacked(request: FastifyRequestLike, reply: FastifyReplyLike): void {
   const claim = claims.get(request);
   if (claim === undefined || !reply.raw.writableEnded) return;

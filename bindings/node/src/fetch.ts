@@ -8,10 +8,10 @@ export { NotStoppedError, stopOnce, type StopOnceOptions } from "./stop.js";
 export { StreamBrokenError, streamOnce, type OnceStream, type StreamBrokenReason, type StreamOnceOptions } from "./stream.js";
 
 export interface FetchOnceOptions extends AttemptOptions {
-  /** Limit of the whole call: reading the request's body, every attempt with its response body, and the pauses; 60000. */
+  /** Limit of the whole call: reading the request's body, every attempt with its response body, and the pauses. The default is 60000. */
   deadlineMs?: number;
   /**
-   * Return a 2xx as soon as its head has come, with its body unread. By default bodies are read before fetchOnce() returns, except
+   * Return a 2xx as soon as its head has arrived, with its body unread. By default bodies are read before fetchOnce() returns, except
    * text/event-stream, application/x-ndjson and application/jsonl.
    */
   stream?: boolean;
@@ -20,12 +20,12 @@ export interface FetchOnceOptions extends AttemptOptions {
 const STREAMS = /^(text\/event-stream|application\/(x-ndjson|jsonl))\b/i;
 
 /**
- * fetch() for a request that must be executed once: it repeats a request that got no complete response, with the same key and the same
- * bytes, until there is one or the deadline has come. Returns the last response; throws if there was none. The key is passed to
- * onAttempt and is the `key` of the error: continuing with it later is safe, a new key is not.
+ * fetch() for a request that must be executed once: repeats the request, with the same key and the same bytes, until there is a complete
+ * response or the deadline has passed. Returns the last response; throws if there was none. The key is passed to onAttempt and is the `key`
+ * of the error: continuing with it later is safe, a new key is not.
  *
- * The response's body has been read when it returns, so that a truncated one is repeated, too. Event streams are returned as they come
- * (option `stream`): nothing is repeated once they have begun, and no time limit applies to them. streamOnce() continues them.
+ * The body of the response has been read when it returns, so a truncated one is repeated, too. Event streams are returned as they arrive
+ * (option `stream`): they are not repeated once they have begun, and have no time limit. streamOnce() continues them.
  */
 export async function fetchOnce(url: string | URL, init: FetchOnceInit = {}, options: FetchOnceOptions = {}): Promise<Response> {
   const { deadlineMs = 60_000, stream } = options;

@@ -1,4 +1,4 @@
-// The entry "once/fetch" on Node. Bundlers for browsers take fetch.ts itself.
+// The entry "once/fetch" for Node. Bundlers for browsers use fetch.ts itself.
 import "./random_node.js";
 
 export * from "./fetch.js";

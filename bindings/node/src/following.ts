@@ -1,18 +1,18 @@
-// Following the progress of work that somebody else does: the iterator that Once.follow() returns.
+// Follows the progress of work that another process does: the iterator that Once.follow() returns.
 import type { Duration } from "./duration.js";
 import type { Json } from "./json.js";
 import { sleep } from "./timing.js";
 import type { Result, WorkName } from "./work.js";
 
-// Shorter than what proxies allow.
+// Shorter than the limits of proxies.
 const LONGEST_POLL_MS = 20_000;
 
 export interface FollowOptions extends WorkName {
-  /** How long to follow at most; 5m. */
+  /** How long to follow at most. The default is 5m. */
   wait?: Duration;
 }
 
-/** A piece of progress. One with number 0 begins an attempt: the pieces before it are of an attempt that was given up. */
+/** A piece of progress. Number 0 begins an attempt: earlier pieces are of an attempt that was given up. */
 export interface Piece {
   data: Json;
   number: number;
@@ -27,8 +27,8 @@ interface Read {
 /** Pieces of progress as they are made, for one `for await`. */
 export class Following implements AsyncIterable<Piece> {
   /**
-   * How the work stands when the loop has ended: succeeded with its value, failed, unknown, in_progress if the wait was over, unavailable
-   * if the gateway could not be reached. null: it was never claimed, or released.
+   * The state of the work when the loop has ended: succeeded with its value, failed, unknown, in_progress if the wait timed out,
+   * unavailable if the gateway could not be reached. null: it was never claimed, or was released.
    */
   result: Result<Json> | null = null;
 
@@ -55,7 +55,7 @@ export class Following implements AsyncIterable<Piece> {
         this.result = result;
         return;
       }
-      // Answered before anything happened: too many wait at the gateway.
+      // The gateway responded at once: too many clients wait there.
       if (Date.now() - began < poll / 2) await sleep(Math.min(poll, 100 + Math.random() * 900));
     }
   }

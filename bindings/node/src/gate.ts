@@ -1,5 +1,5 @@
-// Gate: the engine inside this process. begin() and finish() are what the middlewares are made of; withIdempotency() is for work that is
-// not an HTTP request. The same configuration file, stores and operation ids as the gateway.
+// Gate: the engine inside this process. The middlewares use begin() and finish(); withIdempotency() is for work that is not an HTTP
+// request. It has the configuration file, stores and operation ids of the gateway.
 import { Engine, joined, type ClaimInfo, type EngineEvent, type Handle, type Reply } from "./engine.js";
 import { milliseconds, type Duration } from "./duration.js";
 import { canonicalJson, refuseWhatJsonLoses, type Json } from "./json.js";
@@ -10,13 +10,13 @@ import type { Claim, ClaimOptions, Claims, OnUnknown, Result, RunOptions, Work, 
 export type { Ending, Reply, Settled } from "./engine.js";
 
 export interface GateOptions {
-  /** Path of the configuration file, the gateway's own once.yaml; without one the built-in settings hold. */
+  /** Path of the configuration file, as for the gateway; by default the built-in settings are used. */
   config?: string;
-  /** Where keys are kept: "journal:DIR" for one process; "postgres://…", "mysql://…" or "redis://…" for many. */
+  /** Where records are kept: "journal:DIR" for one process; "postgres://…", "mysql://…" or "redis://…" for several. */
   store?: string;
-  /** Single settings over those of the file: { "defaults.ttl": "48h" }. */
+  /** Override single settings of the file: { "defaults.ttl": "48h" }. */
   settings?: Readonly<Record<string, string>>;
-  /** Where log lines go; "stderr". */
+  /** Where log lines are written. The default is "stderr". */
   log?: "stderr" | "off" | ((line: string) => void);
 }
 
@@ -24,20 +24,22 @@ export interface GateRequest {
   method: string;
   /** As the client sent it, with its query. */
   target: string;
-  /** Names and values in turns, like rawHeaders of node:http. */
+  /** Names and values alternate, like rawHeaders of node:http. */
   fields: readonly string[];
   body?: Buffer;
   /** Numeric address of the client. */
   peer?: string;
   scheme?: "http" | "https";
-  /** Who asks, as your program has verified it. It replaces the route's `caller`. */
+  /** The caller as your program has verified it. It replaces the route's `caller`. */
   caller?: string;
   tlsSubject?: string;
   tlsIssuer?: string;
-  /** "joined": fields that the client sent twice are one here, as Headers of fetch join them. A comma in the key or in a header that says who
-   * asks then counts as two fields, and is refused as two are. */
+  /**
+   * "joined": fields that the client sent twice were joined with a comma, as Headers of fetch does. A comma in the key or in a header that
+   * identifies the caller then counts as two fields, and is refused like two.
+   */
   repeatedFields?: "joined";
-  /** The fields as the addon takes them, kept for its second call. @internal */
+  /** The fields in the form for the addon, kept for its second call. @internal */
   joined?: string;
 }
 
@@ -45,11 +47,11 @@ export interface GateResponse {
   status: number;
   reason?: string;
   fields: readonly string[];
-  /** undefined: it is too large to be kept, or a stream, and is sent after the reply's head. A retry gets 409 response-not-kept. */
+  /** undefined: the body is too large to be kept, or a stream, and is sent after the reply's head. A retry gets 409 response-not-kept. */
   body: Buffer | undefined;
 }
 
-/** What begin() comes to. */
+/** The result of begin(). */
 export type Begun =
   /** Send this; do not run the handler. */
   | { kind: "reply"; reply: Reply }
@@ -72,7 +74,7 @@ export class Gate implements Claims {
     return new Gate(await Engine.open({ config, settings: all, log }));
   }
 
-  /** How much of the body begin() needs; -1: none, because the request passes or is refused without one. */
+  /** The largest body that begin() needs; -1: none, because the request passes or is refused without one. */
   neededBody(request: GateRequest): number {
     return this.engine.now("needsBody", ...requestParts(request));
   }
@@ -85,7 +87,7 @@ export class Gate implements Claims {
     return begun.finally(() => signal?.removeEventListener("abort", cancel));
   }
 
-  /** begin(), with a function for when the client has left: a request that waits for another one is not needed any more. */
+  /** begin(), with a function to call when the client has left: a request that waits for another one is then cancelled. */
   beginCancellable(request: GateRequest): { begun: Promise<Begun>; cancel: () => void } {
     const { answer, cancel } = this.engine.askCancellable("begin", ...requestParts(request));
     return { begun: answer.then((event) => this.begunOf(event)), cancel };
@@ -101,14 +103,14 @@ export class Gate implements Claims {
     }
   }
 
-  /** Runs the work unless it was done or is being done. Throws only for mistakes of the programmer; everything else is a status. */
+  /** Runs the work unless it was done or is in progress. Throws only for mistakes in the program; everything else is a status. */
   withIdempotency<T>(options: RunOptions & { operation: Work<T> }): Promise<Result<T>>;
   withIdempotency<T>(options: RunOptions, work: Work<T>): Promise<Result<T>>;
   async withIdempotency<T>(options: RunOptions & { operation?: Work<T> }, work?: Work<T>): Promise<Result<T>> {
     return runOnce(this, options, work);
   }
 
-  /** A claim of work: acquired, or with the result that stands in its way. */
+  /** A claim of work: acquired, or with the result that prevents it. */
   async claim(options: ClaimOptions): Promise<Claim> {
     const { lease, ttl, takeoverAfter, onUnknown, wait } = claimTerms(options);
     const times = [ttl, takeoverAfter, lease, wait].map(milliseconds);
@@ -129,8 +131,10 @@ export class Gate implements Claims {
     return this.engine.now("computeKey", ...workParts(options));
   }
 
-  /** Removes expired records of an SQL store now, and returns how many. The gate also does so by itself; other stores need none. Rejects if
-   *  the store cannot be reached. */
+  /**
+   * Removes expired records of a SQL store now, and returns their number. The gate also does this by itself; other stores need no removal.
+   * Rejects if the store cannot be reached.
+   */
   async cleanupExpiredKeys(): Promise<number> {
     const event = await this.engine.ask("sweep");
     if (event.kind !== "swept") throw unexpected(event);
@@ -138,12 +142,12 @@ export class Gate implements Claims {
     return event.removed;
   }
 
-  /** Everything that is counted, in Prometheus' text format. */
+  /** All metrics in Prometheus' text format. */
   metrics(): string {
     return this.engine.now("metrics");
   }
 
-  /** Lets requests that are at work end, and closes the store. After `timeout` it closes anyway; their outcomes are then unknown. */
+  /** Waits for the requests in progress, and closes the store. After `timeout` it closes anyway; their outcomes are then unknown. */
   async close(timeout: Duration = "30s"): Promise<void> {
     await this.engine.close(milliseconds(timeout));
   }
@@ -158,9 +162,9 @@ export class GateClaim {
   /** The operation id, in hex. */
   readonly operation: string;
   readonly requestId: string;
-  /** False if the store is down and the route says `store_down: bypass`. */
+  /** False if the store is down and the route has `store_down: bypass`. */
   readonly isProtected: boolean;
-  /** What a backend behind the gateway would get: X-Request-Id, Idempotency-Attempt … */
+  /** The fields that a backend behind the gateway would get: X-Request-Id, Idempotency-Attempt … */
   readonly fields: string[];
   /** Larger responses are not kept. */
   readonly maxBody: number;
@@ -172,12 +176,12 @@ export class GateClaim {
     ({ requestId: this.requestId, isProtected: this.isProtected, fields: this.fields, maxBody: this.maxBody } = info);
   }
 
-  /** Whether another attempt may have taken over: what is done from now on is not recorded. */
+  /** Whether another attempt may have taken over: then later results are not recorded. */
   get lost(): boolean {
     return this.engine.isLost(this.handle);
   }
 
-  /** Records the response, then gives the reply to send. */
+  /** Records the response, then returns the reply to send. */
   finish({ status, reason, fields, body }: GateResponse): Promise<Reply> {
     const flags = body === undefined ? BODY_NOT_KEPT : 0;
     return this.end("finish", status, flags, reason, joined(fields), fields.length, body);

@@ -1,5 +1,5 @@
-// The entry "once/handler": protects handlers in the style of fetch, from a Request to a Response, as Hono, Next.js route handlers and
-// others have them.
+// The entry "once/handler": protects handlers in the style of fetch, from a Request to a Response, as in Hono, Next.js route handlers and
+// others.
 //
 //   export const POST = once(async (request) => Response.json(await pay(request)), { store: "postgres://…" });
 import { collect } from "./body.js";
@@ -7,7 +7,7 @@ import type { GateClaim, GateRequest } from "./gate.js";
 import { gateOf, RESERVED_FIELDS, STREAMED, type Execution, type MiddlewareOptions } from "./options.js";
 
 export interface HandlerOptions<Rest extends unknown[] = unknown[]> extends MiddlewareOptions<Request> {
-  /** The numeric address of the client, where a limit or a caller needs it. */
+  /** The numeric address of the client, if a limit or a caller needs it. */
   peer?: (request: Request, ...rest: Rest) => string | undefined;
 }
 
@@ -15,12 +15,12 @@ export type Handler<Rest extends unknown[] = unknown[]> = (request: Request, ...
 
 const executions = new WeakMap<Request, Execution>();
 
-/** The attempt, and the token for once_finish(), of the request that a protected handler was given. */
+/** The attempt of the request that a protected handler received, and the token for once_finish(). */
 export function executionOf(request: Request): Execution | undefined {
   return executions.get(request);
 }
 
-/** The handler, executed once per key. */
+/** Returns the handler, executed once per key. */
 export function once<Rest extends unknown[]>(
   handler: Handler<Rest>, options: HandlerOptions<Rest> = {},
 ): (request: Request, ...rest: Rest) => Promise<Response> {
@@ -48,7 +48,7 @@ async function execute<Rest extends unknown[]>(claim: GateClaim, handler: Handle
   try {
     made = await handler(request, ...rest);
   } catch (error) {
-    // The framework makes a 500 of it, which is a failure: a retry executes again.
+    // The framework sends a 500, which is a failure: a retry executes again.
     await claim.finish({ status: 500, fields: [], body: Buffer.alloc(0) });
     throw error;
   }
@@ -85,13 +85,13 @@ async function readUpTo(request: Request, most: number): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** With the body, which was read, and the fields that a backend behind the gateway would get. */
+/** Adds the body, which was read before, and the fields that a backend behind the gateway would get. */
 function requestFor(claim: GateClaim, request: Request, body?: Buffer): Request {
   const headers = new Headers(request.headers);
   for (const name of RESERVED_FIELDS) headers.delete(name);
   for (let i = 0; i < claim.fields.length; i += 2) headers.set(claim.fields[i] as string, claim.fields[i + 1] as string);
   const bodiless = request.method === "GET" || request.method === "HEAD" || body === undefined || body.length === 0;
-  // Without the request's signal: a client that leaves changes nothing.
+  // Without the signal of the request: a client that leaves does not cancel the handler.
   return new Request(request.url, { method: request.method, headers, body: bodiless ? undefined : new Uint8Array(body) });
 }
 

@@ -1,4 +1,4 @@
-// The entry "once": everything for Node but the middlewares, which have an entry each. Browsers import "once/fetch".
+// The entry "once": everything for Node except the middlewares, which have their own entries. Browsers import "once/fetch".
 import "./random_node.js";
 
 export * from "./fetch.js";

@@ -2,13 +2,13 @@
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json | undefined };
 
-/** A promise is {} in JSON, so two inputs that differ would be the same operation. */
+/** A promise is {} in JSON, so two different inputs would be the same operation. */
 export function refusePromises(name: string, value: unknown): unknown {
   if (typeof (value as { then?: unknown } | null)?.then === "function") throw new TypeError(`${name} is a promise: await it first`);
   return value;
 }
 
-/** Throws for values that JSON drops or turns into null or {}: two inputs that differ must not become one operation. */
+/** Throws for values that JSON drops or turns into null or {}: two different inputs must not become one operation. */
 export function refuseWhatJsonLoses(values: Record<string, unknown>): void {
   JSON.stringify(values, function (this: Record<string, unknown>, name: string, value: unknown) {
     const given = this[name]; // before its toJSON()
@@ -18,7 +18,7 @@ export function refuseWhatJsonLoses(values: Record<string, unknown>): void {
     if (Object.prototype.toString.call(given) === "[object Date]" && value === null) refuse("an invalid date");
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
     refusePromises(name, value);
-    // Judged by the shape of its prototype: a plain object may come from another realm.
+    // Checks the shape of the prototype: a plain object may come from another realm.
     const prototype = Object.getPrototypeOf(value);
     const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
     if (!plain && typeof (value as { toJSON?: unknown }).toJSON !== "function") refuse(`a ${prototype.constructor?.name || "class"}`);

@@ -1,4 +1,4 @@
-// Keys from inputs: what computeIdempotencyKey() returns is the operation's id in the store, in hex.
+// Keys from inputs: computeIdempotencyKey() returns the operation's id in the store, in hex.
 import { createHash, createHmac } from "node:crypto";
 
 import { canonicalJson } from "./json.js";
@@ -6,16 +6,14 @@ import type { WorkName } from "./work.js";
 
 const LEAST_SECRET_BYTES = 16;
 
-/**
- * A hash to use in inputs in place of a user's text: it cannot be read back, and white space makes no difference to it.
- */
+/** A hash to use in inputs instead of a user's text: it cannot be read back, and white space does not matter. */
 export function hashText(text: string): string {
   return createHash("sha256").update(text.trim().replace(/\s+/g, " ")).digest("hex");
 }
 
 export { hashText as hashUserText };
 
-/** The secret, or an error that says how to make one. A service should call it when it starts. */
+/** The secret, or an error that explains how to create one. A service should call this when it starts. */
 export function requireSecret(secret = process.env.ONCE_SECRET): string {
   if (secret === undefined || secret === "") throw new TypeError("set ONCE_SECRET, for example to the output of: openssl rand -hex 32");
   if (Buffer.byteLength(secret) < LEAST_SECRET_BYTES) throw new TypeError(`the secret has fewer than ${LEAST_SECRET_BYTES} bytes`);
@@ -23,8 +21,8 @@ export function requireSecret(secret = process.env.ONCE_SECRET): string {
 }
 
 /**
- * HMAC-SHA-256 of tenant, scope and the key or the canonical form of the inputs, in hex. Equal inputs give equal keys, whatever the
- * order of their members; without the secret nobody can guess a key. Hash texts of users first: hashUserText().
+ * HMAC-SHA-256 of tenant, scope and the key or the canonical form of the inputs, in hex. Equal inputs give equal keys, whatever the order
+ * of their members; keys cannot be guessed without the secret. Hash texts of users first: hashUserText().
  */
 export function computeIdempotencyKey({ tenant = "local", scope, key, inputs, secret }: WorkName & { secret?: string }): string {
   if ((key === undefined) === (inputs === undefined)) throw new TypeError("exactly one of key and inputs is needed");

@@ -6,7 +6,7 @@ const ROOT = join(__dirname, "..", "..");
 const PREBUILT = join(ROOT, "prebuilds", `${process.platform}-${process.arch}`);
 const BUILT = join(ROOT, "build");
 
-/** Built by the install script where no prebuilt addon fits. */
+/** Built by the install script if no prebuilt addon fits. */
 function addonFile(): string {
   for (const folder of [BUILT, PREBUILT]) {
     const file = join(folder, "once.node");
@@ -23,7 +23,7 @@ function libraryFile(): string {
 
 let addon: any;
 
-/** The functions of native/addon.c. Throws if they are not there. */
+/** The functions of native/addon.c. Throws if they cannot be loaded. */
 export function load(): any {
   if (addon === undefined) {
     const loaded = require(addonFile());

@@ -5,7 +5,7 @@ import { refusePromises } from "./json.js";
 import { failure } from "./work.js";
 import type { Claim, Result, Status } from "./work.js";
 
-/** By the library's reason. Every other one means that the store could not be asked, or did not take the value. */
+/** By the library's reason. Every other reason means that the store could not be reached, or did not accept the value. */
 const STATUSES: Record<string, Status> = {
   at_work: "in_progress", gone: "in_progress", work_failed: "failed", lost: "lost", unknown: "unknown", mismatch: "mismatch",
 };
@@ -27,7 +27,7 @@ export class LocalClaim implements Claim {
     if (event.kind === "outcome") this.result = resultOf(event.outcome);
     if (event.kind !== "claim") return;
     ({ handle: this.claim, token: this.handle, attempt: this.attempt, fence: this.fence } = event.claim);
-    // The library renews the lease by itself and only has to be asked whether that failed.
+    // The library renews the lease by itself; only check whether that failed.
     this.timer = setInterval(() => this.noticeLoss(), Math.max(100, leaseMs / 3));
     this.timer.unref();
   }
@@ -43,7 +43,7 @@ export class LocalClaim implements Claim {
     try {
       text = JSON.stringify(value === undefined ? null : value, refusePromises) ?? "null";
     } catch (error) {
-      // Not failed: the work was done, and would be done again at once. The claim lapses unless another value is recorded.
+      // Do not fail the claim: the work was done, and would be repeated at once. It lapses unless another value is recorded.
       return (this.result = { status: "unavailable", stopReason: "unavailable", reason: "value-refused", data: value, cached: false,
         attempt: this.attempt, error, claim: this });
     }
@@ -74,7 +74,7 @@ export class LocalClaim implements Claim {
     return (this.result = { status: "released", stopReason: "released", cached: false, attempt: this.attempt });
   }
 
-  /** For a result that contains it: neither the handle, which is a secret, nor a cycle. */
+  /** Used if a result contains the claim: leaves out the handle, which is a secret, and cycles. */
   toJSON(): { acquired: boolean; attempt?: number } {
     return { acquired: this.acquired, attempt: this.attempt };
   }
@@ -104,14 +104,14 @@ function lostResult(attempt?: number): Result<never> {
   return { status: "lost", stopReason: "lost", cached: false, attempt };
 }
 
-/** What the library says of work, as the claims API would. */
+/** Converts the library's outcome of work to a result of the claims API. */
 export function resultOf<T>(outcome: Outcome): Result<T> {
   const { attempt, retryAfterMs, reason, detail } = outcome;
   if (outcome.status === "succeeded") {
     const data = outcome.value.length > 0 ? (JSON.parse(outcome.value.toString()) as T) : undefined;
     return { status: "succeeded", data, cached: outcome.cached, attempt };
   }
-  // It succeeded, but its value was not kept.
+  // The work succeeded, but its value was not kept.
   if (reason === "not_kept") return { status: "succeeded", cached: true, attempt, error: new Error(detail || reason) };
   const status = outcome.status === "in_progress" ? "in_progress" : STATUSES[reason] ?? "unavailable";
   const result: Result<T> = { status, stopReason: status, cached: false, attempt };

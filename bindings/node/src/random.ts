@@ -1,4 +1,4 @@
-// Random keys and nonces. Browsers and Node 19 have a global `crypto`; for Node 18, random_node.ts gives its own.
+// Random keys and nonces. Browsers and Node 19 have a global `crypto`; for Node 18, random_node.ts provides one.
 
 interface RandomSource {
   randomUUID(): string;

@@ -1,4 +1,4 @@
-// Gives Node 18, which has no global `crypto`, a source of random keys. Imported by every entry for Node.
+// Gives Node 18, which has no global `crypto`, a source of random keys. Every entry for Node imports it.
 import { webcrypto } from "node:crypto";
 
 import { useRandomSource } from "./random.js";

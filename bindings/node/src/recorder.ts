@@ -1,10 +1,10 @@
-// Holds back what a handler writes to a node:http response until it is recorded, then sends the reply.
+// Holds back the handler's writes to a node:http response until the response is recorded, then sends the reply.
 //
-// A response is collected whole. One that is an event stream, or larger than may be kept, is recorded without its body when that becomes
-// known, before its first byte is sent; from then on the handler's bytes go straight to the client.
+// A response is collected completely. An event stream, or a response over the limit, is recorded without its body as soon as that is known,
+// before its first byte is sent; from then on the handler's bytes are sent directly to the client.
 //
-// The methods of a response are replaced by ones that all responses share, and are never deleted from it: V8 keeps objects fast whose
-// properties change in the same way every time.
+// The methods of a response are replaced by shared ones, and never deleted from it: V8 keeps objects fast if their properties always change
+// in the same way.
 import type { ServerResponse } from "node:http";
 
 import type { Reply } from "./engine.js";
@@ -14,12 +14,12 @@ import { STREAMED } from "./options.js";
 type Callback = (error?: Error | null) => void;
 type Chunk = string | Uint8Array;
 
-/** Where the response stands. */
+/** The state of the response. */
 type Phase =
   | "collecting" // the handler writes, nothing is sent
   | "recording" // the claim is being finished
-  | "sent" // what the handler writes goes to the client
-  | "discarding"; // a problem was sent in place of the handler's response, or the handler destroyed it
+  | "sent" // the handler's bytes go to the client
+  | "discarding"; // a problem was sent instead of the handler's response, or the handler destroyed it
 
 const RECORDER = Symbol("once recorder");
 
@@ -32,7 +32,7 @@ export function record(response: ServerResponse, claim: GateClaim): void {
 
 const recorderOf = (response: Taken): Recorder => response[RECORDER] as Recorder;
 
-/** What a response has in place of its own methods. */
+/** The methods that replace those of a response. */
 const METHODS = {
   writeHead(this: Taken, status: number, ...rest: unknown[]): ServerResponse {
     return recorderOf(this).writeHead(status, rest);
@@ -51,7 +51,7 @@ const METHODS = {
   },
 };
 
-/** Handlers ask this before they write an error page. */
+/** Handlers check this before they write an error page. */
 const HEADERS_SENT: PropertyDescriptor & ThisType<Taken> = {
   configurable: true,
   get() {
@@ -70,7 +70,7 @@ class Recorder {
   private reason?: string = undefined;
   private readonly waiting: Callback[] = [];
   private readonly original: Methods;
-  /** Of a middleware that took the response over before. */
+  /** The recorder of a middleware that took the response over before. */
   private readonly outer?: Recorder;
 
   constructor(private readonly response: Taken, private readonly claim: GateClaim) {
@@ -85,14 +85,14 @@ class Recorder {
     Object.defineProperty(this.response, "headersSent", HEADERS_SENT);
   }
 
-  /** The response with the methods that it had before, those of other middlewares among them. */
+  /** Restores the methods that the response had before, including those of other middlewares. */
   private giveBack(): void {
     this.response[RECORDER] = this.outer;
     Object.assign(this.response, this.original);
     this.setFinished(false);
   }
 
-  /** writableEnded is this, too. */
+  /** writableEnded has the same value. */
   private setFinished(finished: boolean): void {
     (this.response as { finished: boolean }).finished = finished;
   }
@@ -134,7 +134,7 @@ class Recorder {
     return this.response;
   }
 
-  // The handler gives up without a response: what it did is not known. A client that leaves does not come here, and changes nothing.
+  // The handler gave up without a response: it is unknown what it did. Not called for a client that leaves, which changes nothing.
   destroy(error?: Error): ServerResponse {
     this.giveBack();
     if (this.phase === "collecting") void this.claim.abandon().catch(() => undefined);
@@ -142,7 +142,7 @@ class Recorder {
     return this.response.destroy(error);
   }
 
-  /** Whether the handler may write on at once. */
+  /** Returns whether the handler may continue to write at once. */
   private take(part: Buffer, done?: Callback): boolean {
     this.headWritten = true;
     if (this.phase === "discarding") {
@@ -172,7 +172,7 @@ class Recorder {
       const { statusCode: status } = this.response;
       this.send(await this.claim.finish({ status, reason: this.reason, fields: fieldsOf(this.response), body }));
     } catch (error) {
-      // The gate was closed, or the response is not one that HTTP allows. Nothing is known to be recorded, so nothing may be sent.
+      // The gate was closed, or the response is not valid HTTP. It may not be recorded, so nothing may be sent.
       if (this.phase === "recording") this.destroy(error as Error);
     }
   }
@@ -197,14 +197,14 @@ class Recorder {
     if (!this.ended) response.emit("drain");
   }
 
-  /** The handler is still writing, and nobody reads it. */
+  /** Discards the bytes that the handler still writes. */
   private discard(): void {
     this.response[RECORDER] = this;
     Object.assign(this.response, { write: METHODS.write, end: METHODS.end });
   }
 }
 
-/** The status, the reason and the fields of a reply, over those that were set before. */
+/** Writes the status, the reason and the fields of a reply, replacing fields that were set before. */
 export function writeReplyHead(response: ServerResponse, { status, reason, fields }: Pick<Reply, "status" | "reason" | "fields">): void {
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
@@ -225,7 +225,7 @@ function bytesOf(chunk: Chunk, encoding: unknown): Buffer {
   return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
 }
 
-/** Of the third argument of writeHead(): an object, a list of pairs, or a flat list. */
+/** The fields in the third argument of writeHead(): an object, a list of pairs, or a flat list. */
 function headersIn(headers: unknown): [string, string | string[]][] {
   if (!Array.isArray(headers)) return Object.entries((headers ?? {}) as Record<string, string | string[]>).filter(([, value]) => value !== undefined);
   if (Array.isArray(headers[0])) return headers as [string, string | string[]][];
@@ -234,7 +234,7 @@ function headersIn(headers: unknown): [string, string | string[]][] {
   return [...pairs];
 }
 
-/** Names and values in turns; a name that was set with a list has a field for each of its values. */
+/** Names and values alternate; a name that was set with a list has one field for each value. */
 function fieldsOf(response: ServerResponse): string[] {
   const fields: string[] = [];
   for (const name of response.getHeaderNames()) {

@@ -1,10 +1,10 @@
-// What may be recorded of a value: allow-lists by member, checked by type, and names that are never kept. A recorded value is replayed
-// to every later caller, so nothing unexpected may be in it.
+// Limits which parts of a value may be recorded: allow-lists by member, checked by type, and names that are never kept. A recorded value is
+// replayed to every later caller, so it must not contain anything unexpected.
 import type { Json } from "./json.js";
 
 /**
- * What a member may be: a type, a list of allowed texts, a pattern for texts, a function, or a nested allow-list. "primitives" is a
- * primitive, a list of primitives, or an object whose members are primitives or lists of them; other members of it are dropped.
+ * The type that a member must have: a type, a list of allowed texts, a pattern for texts, a function, or a nested allow-list. "primitives"
+ * is a primitive, a list of primitives, or an object whose members are primitives or lists of them; its other members are dropped.
  */
 export type Rule =
   | "boolean" | "number" | "integer" | "string" | "boolean[]" | "number[]" | "integer[]" | "string[]" | "primitives"
@@ -14,9 +14,9 @@ export type Rule =
   | { allow: Readonly<Record<string, Rule>> };
 
 export interface SanitizeRules {
-  /** Members that are kept if they pass their rule; every other one is dropped. */
+  /** Members that are kept if they pass their rule; all others are dropped. */
   allow: Readonly<Record<string, Rule>>;
-  /** Names that are never kept, at any depth; BLOCKED_NAMES. */
+  /** Names that are never kept, at any depth. The default is BLOCKED_NAMES. */
   block?: readonly string[];
 }
 
@@ -25,7 +25,7 @@ export type Sanitize = SanitizeRules | ((value: unknown) => unknown);
 export const BLOCKED_NAMES: readonly string[] = Object.freeze(["_internal", "debug", "prompt", "systemPrompt", "userText", "error",
   "message", "stack", "provider", "model", "requestId"]);
 
-/** The fields that a customer may see of an expensive operation. */
+/** The fields of an expensive operation that a customer may see. */
 export const CUSTOMER_SAFE: SanitizeRules = Object.freeze({
   allow: Object.freeze({
     ok: "boolean",
@@ -61,7 +61,7 @@ function allowedMembers(value: unknown, allow: Readonly<Record<string, Rule>>, b
   return kept;
 }
 
-/** The value, or what of it is allowed; undefined if nothing is. */
+/** The allowed parts of the value; undefined if there are none. */
 function allowed(value: unknown, rule: Rule, blocked: ReadonlySet<string>): Json | undefined {
   if (value === undefined) return undefined;
   if (rule === "primitives") return primitives(value, blocked);
@@ -89,7 +89,7 @@ function primitives(value: unknown, blocked: ReadonlySet<string>): Json | undefi
   return Object.fromEntries(Object.entries(value).filter(([name, member]) => !blocked.has(name) && safe(member)));
 }
 
-/** An object could mean anything, so it is not one. */
+/** An object could have any content, so it does not count as a primitive. */
 function isPrimitive(value: unknown): value is null | boolean | number | string {
   return value === null || typeof value === "boolean" || typeof value === "string" || Number.isFinite(value);
 }

@@ -1,14 +1,14 @@
-// Server-sent events out of bytes, as the HTML standard parses them: https://html.spec.whatwg.org/multipage/server-sent-events.html
+// Parses server-sent events as in the HTML standard: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 export interface ServerSentEvent {
-  /** The last id that the stream has given, also by an earlier event; "" if there was none. */
+  /** The last id in the stream, possibly of an earlier event; "" if there was none. */
   id: string;
   /** "message" if the stream does not name one. */
   event: string;
   data: string;
 }
 
-/** An event that the bytes end in the middle of is dropped, as the standard demands. */
+/** An incomplete event at the end is dropped, as the standard requires. */
 export async function* parseEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent, void, undefined> {
   const parser = new EventParser();
   for await (const chunk of chunks) yield* parser.take(chunk);
@@ -17,7 +17,7 @@ export async function* parseEvents(chunks: AsyncIterable<Uint8Array>): AsyncGene
 class EventParser {
   #decoder = new TextDecoder(); // drops a byte order mark
   #line = "";
-  #afterCr = false; // a LF that follows belongs to that end of line
+  #afterCr = false; // a LF that follows belongs to the line that has ended
   #id = "";
   #event = "";
   #data = "";

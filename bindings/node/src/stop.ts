@@ -1,7 +1,7 @@
 // stopOnce(): ends the execution of a keyed request whose response streams. Runs in browsers, too.
 import { Attempts, problemOf, type AttemptOptions, type FetchOnceInit } from "./attempts.js";
 
-/** The request was not stopped, and may go on. `code` is that of the problem: `key-not-found`, `in-flight`, `outcome-unknown` … */
+/** The request was not stopped, and may continue. `code` is that of the problem: `key-not-found`, `in-flight`, `outcome-unknown` … */
 export class NotStoppedError extends Error {
   override readonly name = "NotStoppedError";
 
@@ -11,18 +11,19 @@ export class NotStoppedError extends Error {
 }
 
 export interface StopOnceOptions extends AttemptOptions {
-  /** How long it tries; 60000. */
+  /** How long to try. The default is 60000. */
   deadlineMs?: number;
 }
 
-/** Of a request that streams; they say nothing about its stop. */
+/** Headers of the streaming request that do not apply to its stop. */
 const NOT_OF_THE_STOP = ["Content-Type", "Idempotency-Offset", "Idempotency-Attempt", "Last-Event-ID"];
 
 /**
- * Stops a request that was sent through Once: what came of its response stays, and retries get that. True: it ends here. False: its response
- * had ended before. Throws a NotStoppedError if the server refuses, and as fetchOnce() if there is no response.
+ * Stops a request that was sent through Once: the recorded part of its response stays, and retries get it. Returns true if the response
+ * ends here, and false if it had ended before. Throws a NotStoppedError if the server refuses, and like fetchOnce() if there is no
+ * response.
  *
- * `init` is that of the request: its method, and the headers that say who the caller is. Its body is not needed, its key is.
+ * `init` is that of the request: its method, and the headers that identify the caller. The body is not needed, the key is.
  */
 export async function stopOnce(url: string | URL, init: FetchOnceInit, options: StopOnceOptions = {}): Promise<boolean> {
   const headers = new Headers(init.headers);

@@ -1,5 +1,5 @@
 // streamOnce(): a keyed request whose response is read as it streams. If the connection breaks, the same request is sent again and the
-// stream continues after the bytes that were read. Runs in browsers, too; docs/guides/streams.md says what the gateway promises.
+// stream continues after the bytes that were read. Runs in browsers, too; docs/guides/streams.md has the gateway's guarantees.
 import { Attempts, problemOf, type AttemptOptions, type FetchOnceInit } from "./attempts.js";
 import { parseEvents, type ServerSentEvent } from "./server_sent.js";
 import { NotStoppedError, stopOnce } from "./stop.js";
@@ -16,7 +16,7 @@ import { NotStoppedError, stopOnce } from "./stop.js";
  */
 export type StreamBrokenReason = "outcome-unknown" | "new-attempt" | "refused" | "not-protected" | "gave-up";
 
-/** The stream has no clean end. `key` is the one to continue with, `received` is how far it was read, in bytes from its beginning. */
+/** The stream has no clean end. `key` is the one to continue with, `received` is the number of bytes read from its beginning. */
 export class StreamBrokenError extends Error {
   override readonly name = "StreamBrokenError";
   readonly status?: number;
@@ -36,43 +36,43 @@ export class StreamBrokenError extends Error {
 }
 
 export interface StreamOnceOptions extends AttemptOptions {
-  /** How long it tries to get a response, and to get one again each time the connection breaks; 60000. The stream itself has no limit. */
+  /** How long to try to get a response, also each time the connection breaks. The default is 60000. The stream itself has no limit. */
   deadlineMs?: number;
-  /** The longest silence of a connection. After it the stream is continued on another one; 60000. */
+  /** The longest silence of a connection, after which the stream continues on another one. The default is 60000. */
   idleTimeoutMs?: number;
 }
 
 /**
  * A response whose body can be read once, by one of `for await (const bytes of stream)`, events() and text(). Leaving the loop closes the
- * connection; the gateway records the stream to its end all the same.
+ * connection; the gateway still records the stream to its end.
  */
 export interface OnceStream extends AsyncIterable<Uint8Array> {
   readonly key: string;
   readonly status: number;
-  /** The status is 2xx. Another response is given as it is, like that of fetch(). */
+  /** Whether the status is 2xx. Other responses are returned unchanged, as by fetch(). */
   readonly ok: boolean;
-  /** Of the first response; later ones only continue its body. */
+  /** The headers of the first response; later ones only continue its body. */
   readonly headers: Headers;
-  /** How far the body was read, in bytes from its beginning. */
+  /** The number of bytes that were read, from the beginning of the body. */
   readonly received: number;
-  /** The request was stopped, by stop() or somebody else with its key: the body is what came of it. */
+  /** Whether the request was stopped, by stop() or by another client with its key: the body is the part before the stop. */
   readonly stopped: boolean;
   events(): AsyncIterableIterator<ServerSentEvent>;
   text(): Promise<string>;
-  /** Closes the connection, for a caller that does not read the body. The request goes on at the backend. */
+  /** Closes the connection, for a caller that does not read the body. The request continues at the backend. */
   close(): void;
   /** Stops the request at the backend, and ends the loop that reads it. See stopOnce(). */
   stop(options?: { signal?: AbortSignal | null }): Promise<boolean>;
 }
 
 /**
- * Sends a request with one key and the same bytes on every attempt, and returns when the head of its response has come. No byte of the body
- * is given twice, and no two executions are mixed. Throws as fetchOnce() until then; while the body is read, a StreamBrokenError or the
- * reason of the signal.
+ * Sends a request with one key and the same bytes on every attempt, and returns when the head of its response has arrived. No byte of the
+ * body is returned twice, and two executions are never mixed. Until then it throws like fetchOnce(); while the body is read, a
+ * StreamBrokenError or the reason of the signal.
  */
 export async function streamOnce(url: string | URL, init: FetchOnceInit = {}, options: StreamOnceOptions = {}): Promise<OnceStream> {
   const attempts = new Attempts("streamOnce", url, init, options, () => true);
-  // Offsets count bytes on the wire, and fetch() shows them decoded. Browsers set this header themselves.
+  // Offsets count bytes on the wire, but fetch() returns decoded ones. Browsers set this header themselves.
   if (!attempts.headers.has("Accept-Encoding")) attempts.headers.set("Accept-Encoding", "identity");
   const { deadlineMs = 60_000 } = options;
   const deadline = Date.now() + deadlineMs;
@@ -83,13 +83,13 @@ export async function streamOnce(url: string | URL, init: FetchOnceInit = {}, op
   if (response.ok && !isAskedFor(connection, attempts.headers)) {
     connection.close();
     throw new StreamBrokenError("new-attempt", `the response does not continue at Idempotency-Offset ${attempts.headers.get("Idempotency-Offset")}: ` +
-      "the part that was kept is of another attempt, or what it was a part of is gone. Drop it, and call without Idempotency-Offset and " +
+      "the kept part belongs to another attempt, or its response no longer exists. Drop it, and call without Idempotency-Offset and " +
       "Idempotency-Attempt", attempts.key, 0);
   }
   return new Stream(attempts, connection, deadlineMs);
 }
 
-/** A caller that has a part already gets only what comes after it. */
+/** A caller that already has a part only gets the bytes after it. */
 function isAskedFor({ position, response }: Connection, asked: Headers): boolean {
   const offset = asked.get("Idempotency-Offset");
   if (offset === null) return true;
@@ -97,9 +97,9 @@ function isAskedFor({ position, response }: Connection, asked: Headers): boolean
   return offset === String(position) && (attempt === null || attempt === (response.headers.get("Idempotency-Attempt") ?? attempt));
 }
 
-/** A retry asks for the last bytes again and compares them: those of another execution would differ. */
+/** A retry requests the last bytes again and compares them: another execution has other bytes. */
 const COMPARED_BYTES = 1024;
-/** What a response says that belongs to an execution that had already begun. */
+/** The Idempotency-Status of a response whose execution had already begun. */
 const CONTINUES = ["attached", "replayed", "unknown"];
 
 function isProtected(headers: Headers): boolean {
@@ -120,7 +120,7 @@ class Stream implements OnceStream {
   #hasProgress = true;
   #isRead = false;
   #tail: Uint8Array = new Uint8Array(0); // the last bytes that were read
-  #attempt: string | null = null; // which execution they are of, if it was said
+  #attempt: string | null = null; // the execution that they belong to, if known
   #isStopped = false; // by this object
   #endLoop!: () => void;
   #loopEnd = new Promise<undefined>((resolve) => { this.#endLoop = () => resolve(undefined); });
@@ -164,7 +164,7 @@ class Stream implements OnceStream {
 
   async stop({ signal = null }: { signal?: AbortSignal | null } = {}): Promise<boolean> {
     const { url, init, headers, options, key } = this.#attempts;
-    // Another server would take it for a DELETE.
+    // Another server would execute a DELETE.
     if (!isProtected(this.headers)) throw new NotStoppedError("the response did not say that its key was honoured: nothing was sent", key);
     const isEndedHere = await stopOnce(url, { ...init, headers, signal }, { ...options, key, deadlineMs: this.#deadlineMs });
     if (isEndedHere) {
@@ -194,7 +194,7 @@ class Stream implements OnceStream {
     }
   }
 
-  /** New bytes, perhaps none; undefined at the clean end. */
+  /** New bytes, perhaps none; undefined at a clean end. */
   async #next(): Promise<Uint8Array | undefined> {
     let chunk: Uint8Array | undefined;
     try {
@@ -236,7 +236,7 @@ class Stream implements OnceStream {
       throw this.#broken("not-protected", "the connection broke, and the response did not say that its key was honoured: it is unknown " +
         "whether the request was executed, and a retry could execute it again", { cause: error });
     }
-    // A connection that was only silent was a good one.
+    // A connection that fell silent had worked before: do not count it as a failed attempt.
     if (this.#hasProgress || isIdle) {
       this.#deadline = Date.now() + this.#deadlineMs;
       attempts.resetPause();
@@ -266,17 +266,18 @@ class Stream implements OnceStream {
     const { headers } = this.#attempts;
     const offset = this.#offset(response);
     if (offset === undefined) return;
-    // An id of the caller's own would be looked for again, and may be found somewhere else now.
+    // The caller's own id would be searched again, and might now be found elsewhere.
     for (const name of ["Idempotency-Offset", "Idempotency-Attempt", "Last-Event-ID"]) headers.delete(name);
     if (offset === 0) return;
     headers.set("Idempotency-Offset", String(offset));
     if (this.#attempt !== null) headers.set("Idempotency-Attempt", this.#attempt);
   }
 
-  /** Where the next response should begin. undefined: where the first one did, and what is known of it is skipped. */
+  /** The offset at which the next response should begin. undefined: at that of the first response; known bytes are skipped. */
   #offset({ headers, url }: Response): number | undefined {
     const page = globalThis.location?.href;
-    // A page of another origin may not be shown where the response begins. Where it is shown the attempt, it is shown that, too.
+    // A page of another origin may not be allowed to read the offset of the response. If it can read the attempt, it can read the offset,
+    // too.
     const isReadable = page === undefined || this.#attempt !== null ||
       new URL(url || this.#attempts.url, page).origin === globalThis.location.origin;
     const isEncoded = !/^(identity)?$/i.test(headers.get("Content-Encoding") ?? "");
@@ -309,11 +310,11 @@ class Stream implements OnceStream {
   }
 }
 
-/** One response and the place in the stream that was read of it. */
+/** One response and the position in the stream up to which it was read. */
 class Connection {
   response!: Response;
   position = 0;
-  /** It was given up because nothing came. */
+  /** It was given up because no bytes arrived. */
   isIdle = false;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   #controller = new AbortController();
@@ -339,7 +340,7 @@ class Connection {
     return this;
   }
 
-  /** undefined at the clean end. */
+  /** undefined at a clean end. */
   async read(): Promise<Uint8Array | undefined> {
     if (this.#reader === undefined) return undefined;
     const timer = setTimeout(() => {

@@ -2,7 +2,7 @@
 
 export interface TimeLimit {
   signal: AbortSignal;
-  /** No time limit from now on; the other signal still counts. */
+  /** Removes the time limit; the other signal still counts. */
   clearTimer(): void;
   clear(): void;
 }

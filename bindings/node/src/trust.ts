@@ -1,4 +1,4 @@
-// Tells an untrusted certificate from other network errors: nothing was sent, and a retry would meet the same certificate.
+// Distinguishes an untrusted certificate from other network errors: nothing was sent, and a retry would get the same certificate.
 
 const CODES = /^(CERT_|ERR_TLS_CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_(GET_ISSUER|VERIFY))/;
 
@@ -11,7 +11,7 @@ export function isNotTrusted(error: unknown): error is NotTrustedError {
   return error instanceof Error && (error as Partial<NotTrustedError>).notTrusted === true;
 }
 
-/** An error that says so, if the certificate of this URL was not accepted. */
+/** The error to report if the certificate of this URL was not accepted. */
 export function distrust(error: unknown, url: string | URL): NotTrustedError | undefined {
   const { code: own, cause } = (error ?? {}) as { code?: string; cause?: { code?: string } };
   const code = cause?.code ?? own ?? "";

@@ -1,46 +1,46 @@
-// Work that is done once: the types that the engine in this process (guard.ts) and the claims API (claims.ts) share, and the one way
-// to run work under a claim.
+// Work that is done once: the types shared by the engine in this process (guard.ts) and the claims API (claims.ts), and the function that
+// runs work under a claim.
 import { hours, minutes, type Duration } from "./duration.js";
 import type { Json } from "./json.js";
 import { sanitizerOf, type Sanitize } from "./sanitize.js";
 
-/** What happens to work whose owner is gone: it is done again after takeoverAfter, at once, or never. */
+/** What to do with work whose owner is gone: repeat it after takeoverAfter, at once, or never. */
 export type OnUnknown = "takeover" | "retry" | "hold";
 
 export interface WorkName {
-  /** Whose work it is. */
+  /** The tenant that the work belongs to. */
   tenant?: string;
   /** The kind of work, e.g. "actionRequests.aiProposeCopy". */
   scope: string;
-  /** The piece of work: your own key, or the JSON that identifies it. Exactly one of both. */
+  /** Identifies the piece of work: your own key, or JSON inputs. Exactly one of the two is required. */
   key?: string;
   inputs?: Json;
 }
 
 export interface ClaimOptions extends WorkName {
-  /** Any JSON that must be the same for the same key; otherwise the result is "mismatch". */
+  /** Any JSON that must be equal for equal keys; otherwise the result is "mismatch". */
   fingerprint?: Json;
-  /** How long the value is kept; 24h. */
+  /** How long the value is kept. The default is 24h. */
   ttl?: Duration;
   ttlHours?: number;
-  /** How long a claim stays valid without a renewal; 30s. It is renewed while the work runs. */
+  /** How long a claim stays valid without a renewal. The default is 30s. It is renewed while the work runs. */
   lease?: Duration;
-  /** When work whose owner is gone may be done again, counted from its start; 5m. */
+  /** When work whose owner is gone may be repeated, counted from its start. The default is 5m. */
   takeoverAfter?: Duration;
   staleTakeoverMinutes?: number;
   onUnknown?: OnUnknown;
-  /** How long to wait for an owner at work; 0s. */
+  /** How long to wait for a running owner. The default is 0s. */
   wait?: Duration;
 }
 
 export interface RunOptions extends ClaimOptions {
-  /** What may be recorded and returned of the value: allow-lists, or a function. Without it the whole value is. */
+  /** The part of the value that may be recorded and returned: allow-lists, or a function. By default the whole value. */
   sanitize?: Sanitize;
 }
 
 export type Status =
   | "succeeded"
-  /** Another owner is at work: see retryAfter. */
+  /** Another owner is running: see retryAfter. */
   | "in_progress"
   /** The work threw: see error. */
   | "failed"
@@ -50,14 +50,14 @@ export type Status =
   | "mismatch"
   /** Another attempt took over while this one worked; its value was not recorded. */
   | "lost"
-  /** The store or the gateway could not be reached. If the work was done, its value is in data and nowhere else. */
+  /** The store or the gateway could not be reached. If the work was done, only `data` has its value. */
   | "unavailable"
   | "released";
 
 export interface Result<T> {
   status: Status;
   data?: T;
-  /** The value is from an earlier run. */
+  /** Whether the value is from an earlier run. */
   cached: boolean;
   /** Why there is no value: the status, or the `stopReason` of the error that the work threw. */
   stopReason?: string;
@@ -70,11 +70,11 @@ export interface Result<T> {
    * renewed, so the work will be done again unless claim.succeed() is called with another value while the lease lasts.
    */
   reason?: "value-refused";
-  /** The claim that still stands after value-refused. */
+  /** The claim that is still held after value-refused. */
   claim?: Claim;
 }
 
-/** The right to do the work, or the result that stands in its way. Its lease is renewed while it is held. */
+/** The right to do the work, or the result that prevents it. Its lease is renewed while it is held. */
 export interface Claim {
   readonly acquired: boolean;
   readonly result: Result<unknown> | null;
@@ -85,9 +85,9 @@ export interface Claim {
   readonly attempt?: number;
   readonly fence?: number;
   /**
-   * Appends a piece of progress, any JSON, for those who follow the work with once.follow(). Returns false if it was not recorded, or may
-   * not have been: the claim is lost, the limit for progress is reached, or the gateway cannot be reached. The work can go on. Work in
-   * this process cannot be followed: always false.
+   * Appends a piece of progress, any JSON, for clients that follow the work with once.follow(). Returns false if it was not recorded, or
+   * may not have been: the claim is lost, the limit for progress is reached, or the gateway cannot be reached. The work can continue. Work
+   * in this process cannot be followed: always false.
    */
   progress(data: Json): Promise<boolean>;
   /** ttl: with the claims API only; otherwise it is an option of claim(). */
@@ -99,12 +99,12 @@ export interface Claim {
 
 export type Work<T> = (claim: Claim) => T | Promise<T>;
 
-/** Where claims come from. */
+/** A source of claims. */
 export interface Claims {
   claim(options: ClaimOptions): Promise<Claim>;
 }
 
-/** Runs the work unless it was done or is being done. Throws only for mistakes of the programmer; everything else is a status. */
+/** Runs the work unless it was done or is in progress. Throws only for mistakes in the program; everything else is a status. */
 export async function runOnce<T>(claims: Claims, options: RunOptions & { operation?: Work<T> }, work = options.operation): Promise<Result<T>> {
   if (typeof work !== "function") throw new TypeError("the work is a function: the second argument, or `operation`");
   const sanitize = sanitizerOf(options.sanitize);
@@ -131,14 +131,14 @@ export function claimTerms(options: ClaimOptions): { lease: Duration; ttl: Durat
   };
 }
 
-/** Of failed work. An error may name its own stopReason, so that callers learn why without reading its message. */
+/** The result of failed work. An error may have its own stopReason, so that callers learn the cause without parsing its message. */
 export function failure(error: unknown, attempt?: number): Result<never> {
   const own = (error as { stopReason?: unknown } | null | undefined)?.stopReason;
   const stopReason = typeof own === "string" && /^[\w.-]{1,64}$/.test(own) ? own : "failed";
   return { status: "failed", stopReason, cached: false, attempt, error };
 }
 
-/** What of an error goes to the log of the store's owner: its name, never its message, which may quote a user. */
+/** The part of an error that is logged: its name, never its message, which may quote a user. */
 export function reasonOf(error: unknown): string {
   return (error instanceof Error ? error.name : String(error ?? "")).slice(0, 100);
 }

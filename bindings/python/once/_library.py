@@ -1,6 +1,6 @@
-"""The C interface of libonce (include/once/once.h), through ctypes. Types and signatures only; gate.py has the meaning.
+"""The C interface of libonce (include/once/once.h), through ctypes. Types and signatures only; gate.py explains them.
 
-ctypes releases the interpreter lock around every call, so a call that waits holds up no other thread.
+ctypes releases the interpreter lock around every call, so a call that waits blocks no other thread.
 """
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Text(ctypes.Structure):
 
 EventPointer = POINTER(Event)
 
-# Everything but these answers a status.
+# All functions except these return a status.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "once_open": (POINTER(Options), POINTER(c_void_p)),
     "once_stop": (c_void_p, c_uint64),
@@ -175,7 +175,7 @@ def _path() -> str:
 
 
 def check(status: int) -> None:
-    """Raises what the library says about a call that did not succeed."""
+    """Raises the library's error if the call did not succeed."""
     if status == OK:
         return
     loaded = library()

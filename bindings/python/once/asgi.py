@@ -22,15 +22,15 @@ from once.threads import in_thread
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-# Responses that a client reads as they come. They are passed on at once, and not kept.
+# Responses that a client reads as they arrive. They are passed on at once, and not recorded.
 STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/jsonl")
 
 logger = logging.getLogger("once")
 
 
 class Middleware:
-    """config, settings: those of once.Gate; or a gate that is shared with others. caller: a function, plain or async, that returns who
-    asks, from the ASGI scope, as the application has verified it; None: the route's `caller` finds it in the request."""
+    """config, settings: those of once.Gate; or a shared gate. caller: a function, plain or async, that gets the ASGI scope and returns the
+    caller as the application has verified it; None: the route's `caller` identifies it."""
 
     def __init__(self, app: Any, config: str | os.PathLike[str] | Mapping[str, Any] | None = None, *,
                  settings: Mapping[str, Any] | None = None, gate: Gate | None = None,
@@ -55,7 +55,7 @@ class Middleware:
                 await in_thread(self.gate.close)
             await send(message)
 
-        if self._owns_gate and self.gate.closed:  # a second life of the application, as tests give it
+        if self._owns_gate and self.gate.closed:  # the application starts a second time, as in tests
             self.gate = await in_thread(self._open)
         await self.app(scope, receive, send_and_close)
 
@@ -86,7 +86,7 @@ class Middleware:
         return b"" if caller is None else str(caller).encode()
 
     async def _execute(self, claim: Handle, scope: Any, body: bytes, send: Send) -> None:
-        # Extensions would let the application send what is not collected here, such as trailers.
+        # Extensions could send parts that are not collected here, such as trailers.
         scope["extensions"] = {name: value for name, value in (scope.get("extensions") or {}).items() if name == "tls"}
         scope["once"] = claim
         response = _Response(self.gate, claim, send)
@@ -105,7 +105,7 @@ class Middleware:
 
 
 class _Response:
-    """Collects what the application sends. The client gets the first byte when the outcome is recorded."""
+    """Collects the application's response. The client gets the first byte when the outcome is recorded."""
 
     def __init__(self, gate: Gate, claim: Handle, send: Send) -> None:
         self._gate = gate
@@ -114,7 +114,7 @@ class _Response:
         self._start: Any = None
         self._chunks: list[bytes] = []
         self._size = 0
-        self._streams = False  # not kept: passed on as it comes
+        self._streams = False  # not recorded: passed on as it arrives
         self._over = False
 
     async def send(self, message: Any) -> None:
@@ -157,7 +157,7 @@ class _Response:
         self._chunks.clear()
 
     async def failed(self) -> bool:
-        """The application raised: that is a 500, unless it had recorded an outcome. Whether a reply was sent; if not, raise."""
+        """The application raised: sends a 500, unless it had recorded an outcome. Returns whether a reply was sent; if not, raise."""
         if self._over or self._streams:
             return False
         self._over = True
@@ -169,7 +169,7 @@ class _Response:
         return True
 
     async def ended(self) -> None:
-        """The application returned."""
+        """The application has returned."""
         if self._over:
             return
         self._over = True
@@ -179,7 +179,7 @@ class _Response:
 
 
 def request_of(scope: Any, caller: bytes = b"") -> Request:
-    """Without its body."""
+    """The request without its body."""
     path = scope.get("raw_path") or urllib.parse.quote(scope["path"]).encode()
     path = path.partition(b"?")[0]
     query = scope.get("query_string", b"")
@@ -190,7 +190,7 @@ def request_of(scope: Any, caller: bytes = b"") -> Request:
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The body, or one byte more of it than allowed at least; None if the client left."""
+    """The body, or at least one byte more than allowed; None if the client left."""
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -204,7 +204,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 
 def _replaying(body: bytes, rest: Receive) -> Receive:
-    """The body that was read, then what `rest` has."""
+    """Returns the body that was read, then the messages of `rest`."""
     given = False
 
     async def receive() -> Any:
@@ -218,7 +218,7 @@ def _replaying(body: bytes, rest: Receive) -> Receive:
 
 
 async def _never() -> Any:
-    """A keyed request goes on to its end when its client leaves, so the application is not told."""
+    """A keyed request continues to its end when its client leaves, so the application is not notified."""
     await asyncio.Event().wait()
 
 

@@ -53,7 +53,7 @@ from once.threads import in_thread
 RETRIED = (408, 425, 429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-_PATIENCE_FOR_PROGRESS = 2.0  # seconds; the work goes on without it
+_PATIENCE_FOR_PROGRESS = 2.0  # seconds; the work continues without it
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -96,7 +96,7 @@ class ClaimsClient(running.Runner):
     def claim(self, *, scope: str, key: str | None = None, inputs: Any = None,  # type: ignore[override]
               fingerprint: Any = None, ttl: Duration = "24h", lease: Duration = "30s", takeover_after: Duration = "5m",
               on_unknown: str = "takeover", wait: Duration = 0) -> Claim:
-        """A claim: acquired, or with the result that stands in its way. Options are those of with_idempotency()."""
+        """A claim: acquired, or with the result that prevents it. Options are those of with_idempotency()."""
         if (key is None) == (inputs is None):
             raise ValueError("say which piece of work it is with key= or inputs=, not with both")
         body = {"scope": scope, "ttl": duration_text(ttl), "lease": duration_text(lease),
@@ -116,7 +116,7 @@ class ClaimsClient(running.Runner):
             again = status == 200 and answer["status"] == "in_progress" and time.monotonic() < until
             if not again:
                 return Claim(self, lease, None, _result_of(status, answer))
-            # The gateway's longest wait is shorter than ours, or it had too many waiters.
+            # The gateway's longest wait is shorter than the caller's, or too many clients were waiting there.
             time.sleep(min(max(0.0, until - time.monotonic()), answer["retry_after"], random.uniform(0.1, 1)))
 
     async def claim_async(self, **options: Any) -> Claim:
@@ -125,7 +125,7 @@ class ClaimsClient(running.Runner):
         return claim
 
     def lookup(self, *, scope: str, key: str | None = None, inputs: Any = None, wait: Duration = 0) -> Result | None:
-        """How the work stands, without claiming it. None: it was never claimed."""
+        """The state of the work, without claiming it. None: it was never claimed."""
         body = {"scope": scope, "wait": duration_text(wait)}
         body.update({"key": key} if key is not None else {"inputs": inputs})
         try:
@@ -137,7 +137,7 @@ class ClaimsClient(running.Runner):
     def follow(self, *, scope: str, key: str | None = None, inputs: Any = None, wait: Duration = "5m") -> Following:
         """The progress of the work from its beginning, as its owner appends it: an iterator, also for `async for`.
 
-        It ends when the work has ended or its owner is gone, or after `wait`. The pieces of work that has succeeded are gone; the
+        It ends when the work has ended, when its owner is gone, or after `wait`. The pieces of work that has succeeded are gone; the
         value is in `result`."""
         if (key is None) == (inputs is None):
             raise ValueError("say which piece of work it is with key= or inputs=, not with both")
@@ -145,7 +145,7 @@ class ClaimsClient(running.Runner):
         return Following(self._ask, _result_of, {"scope": scope, **name}, wait)
 
     def _ask(self, method, target, body, waits=0.0, patience=None, timeout=None):
-        """(status, answer). Repeats what got no answer, or one that says to; raises OSError in the end."""
+        """Returns (status, answer). Repeats a request without an answer, or with one that asks for a retry; finally raises OSError."""
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
         until = time.monotonic() + (self._patience if patience is None else patience)
         text = json.dumps(body, allow_nan=False)
@@ -160,7 +160,7 @@ class ClaimsClient(running.Runner):
                 raise  # the next one would be the same
             except (OSError, http.client.HTTPException, ValueError) as failure:
                 error = failure if isinstance(failure, OSError) else OSError(str(failure))
-            # Full jitter, so that those who failed together do not come back together.
+            # Full jitter, so that clients that failed together do not retry together.
             wait = random.uniform(0, pause)
             if time.monotonic() + wait >= until:
                 raise error
@@ -193,7 +193,7 @@ class ClaimsClient(running.Runner):
 
 
 class Claim(running.Claim):
-    """While it is held, a thread renews its lease."""
+    """A thread renews its lease while it is held."""
 
     def __init__(self, client: ClaimsClient, lease: Duration, acquired: Any, result: Result | None) -> None:
         super().__init__(acquired is not None, result)
@@ -215,7 +215,7 @@ class Claim(running.Claim):
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            # The work was done: to fail the claim would have it done again at once.
+            # Do not fail the claim: the work was done, and would be repeated at once.
             self._ended.set()
             return self._ended_with(self._refused(value, error))
         answer = self._end("succeed", body)
@@ -241,9 +241,9 @@ class Claim(running.Claim):
     def progress(self, data: Any) -> bool:
         if not self.acquired:
             raise RuntimeError("this claim was not acquired")
-        json.dumps(data, allow_nan=False)  # a mistake of the program is told before anything is sent
+        json.dumps(data, allow_nan=False)  # raises for a mistake in the program before anything is sent
         with self._appending:
-            # It may be there: sent again under its number before the next one, which would be taken for it.
+            # The last piece may have been recorded. Send it again under its number first, or the next piece would be taken for it.
             return all(self._append(piece) for piece in [*self._unanswered, data])
 
     async def progress_async(self, data: Any) -> bool:
@@ -307,8 +307,8 @@ class Claim(running.Claim):
         return result
 
     def _renew(self):
-        # Every third of the lease, counted from when the last one was sent; one that gets no answer ends in half of that, and
-        # the next follows soon: several may be lost before the lease is.
+        # Renews three times per lease, counted from when the last renewal was sent. One without an answer ends after half of that time, and
+        # the next follows soon, so that several may fail before the lease ends.
         interval = seconds(self._lease) / 3
         pause = min(1.0, interval / 4)
         due = time.monotonic() + interval
@@ -321,7 +321,7 @@ class Claim(running.Claim):
                 due = time.monotonic() + random.uniform(pause / 2, pause)
                 continue
             except OnceError:
-                status = None  # refused, and would be a moment later
+                status = None  # refused; a retry would be refused again
             if status == 409 and not self._ended.is_set():
                 self.lost.set()
                 return
@@ -329,13 +329,13 @@ class Claim(running.Claim):
 
 
 def _result_of(status, answer):
-    """What an answer that is no claim of ours means."""
+    """The result for an answer without an acquired claim."""
     if status == 422:
         return Result("mismatch")
     if status != 200:
         code = answer.get("code", "")
         error = OnceError(status, code, answer.get("detail", ""))
-        # It succeeded, and nobody has the value any more.
+        # The work succeeded, but its value was not kept.
         return Result("succeeded" if code == "response-not-kept" else "unavailable", cached=True, error=error)
     attempt = answer.get("attempt", 0)
     if answer["status"] == "succeeded":

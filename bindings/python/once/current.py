@@ -1,4 +1,4 @@
-"""The claim of the request at hand, for handlers: `once.current_claim()`."""
+"""The claim of the current request, for handlers: `once.current_claim()`."""
 from __future__ import annotations
 
 import contextlib
@@ -9,12 +9,12 @@ from once.events import Handle
 
 _claim: contextvars.ContextVar[Handle | None] = contextvars.ContextVar("once_claim", default=None)
 
-# What Once tells a handler about its claim. A client must not be able to say any of it.
+# The fields in which Once passes the claim to a handler. A client's own are dropped.
 RESERVED = (b"idempotency-claim", b"idempotency-attempt", b"idempotency-fence")
 
 
 def current_claim() -> Handle | None:
-    """The claim of the request that this code handles: attempt, fence, and the token for once_finish(). None: it has no key."""
+    """The claim of the request that this code handles: attempt, fence, and the token for once_finish(). None: the request has no key."""
     return _claim.get()
 
 

@@ -1,4 +1,4 @@
-"""What comes back from the engine: replies, claims and outcomes as Python values."""
+"""The results of the engine: replies, claims and outcomes as Python values."""
 from __future__ import annotations
 
 import ctypes
@@ -18,7 +18,7 @@ _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What to send to the client. ending: the value of Idempotency-Status, or "rejected"; settled: what became of the claim."""
+    """The reply to send to the client. ending: the value of Idempotency-Status, or "rejected"; settled: how the claim ended."""
     status: int
     fields: list[tuple[bytes, bytes]]
     body: bytes
@@ -36,19 +36,19 @@ class Passed:
 
 @dataclasses.dataclass(frozen=True)
 class Cancelled:
-    """The call was cancelled before it came to anything."""
+    """The call was cancelled before it had a result."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """Of sweep() and stop(). removed: how many records; failed: why the store could not be swept."""
+    """The result of sweep() and stop(). removed: the number of records; failed: why the store could not be swept."""
     removed: int = 0
     failed: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Of work. The names of status and reason are those of docs/guides/library.md."""
+    """The outcome of work. The names of status and reason are those of docs/guides/library.md."""
     status: str
     reason: str
     detail: str
@@ -63,7 +63,7 @@ class Outcome:
 
 
 class Handle:
-    """A claim of the library. Freed with this object; if nothing ended it by then, its outcome is unknown."""
+    """A claim of the library. It is freed with this object; if it was not ended before, its outcome is unknown."""
 
     def __init__(self, pointer: int, info: Any) -> None:
         self._pointer: int | None = pointer
@@ -83,7 +83,7 @@ class Handle:
         return self._pointer
 
     def lost(self) -> bool:
-        """Another attempt may have taken over: what is done from now on is not recorded."""
+        """Whether another attempt may have taken over: then later results are not recorded."""
         lost = ctypes.c_int(0)
         _library.check(library().once_claim_lost(self.pointer, lost))
         return bool(lost.value)
@@ -94,12 +94,12 @@ class Handle:
             library().once_claim_free(pointer)
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():  # then the library's functions may be gone, and the claim ends with the process
+        if not sys.is_finalizing():  # at exit the library's functions may be gone; the claim ends with the process
             self.free()
 
 
 def taken(pointer: Any) -> Any:
-    """The value of an event, which is freed. A log line goes to the logger `once`, and is None."""
+    """Takes the value of an event and frees the event. A log line is passed to the logger `once`; its value is None."""
     event = pointer.contents
     try:
         return _value(event)

@@ -1,4 +1,4 @@
-"""Following the progress of work that somebody else does: the iterator that ClaimsClient.follow() returns."""
+"""Follows the progress of work that another process does: the iterator that ClaimsClient.follow() returns."""
 from __future__ import annotations
 
 import collections
@@ -10,12 +10,12 @@ from typing import Any, Callable
 from once.results import Duration, Result, duration_text, seconds
 from once.threads import in_thread
 
-_LONGEST_POLL = 20.0  # shorter than what proxies allow, and how long the thread of a cancelled task goes on
+_LONGEST_POLL = 20.0  # shorter than the limits of proxies, and how long the thread of a cancelled task continues
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A piece of progress. One with number 0 begins an attempt: the pieces before it are of an attempt that was given up."""
+    """A piece of progress. Number 0 begins an attempt: earlier pieces are of an attempt that was given up."""
     data: Any
     number: int
     attempt: int
@@ -24,8 +24,8 @@ class Piece:
 class Following:
     """Pieces of progress as they are made, for one `for` or `async for`.
 
-    When the loop has ended, `result` says how the work stands: succeeded with its value, failed, unknown, in_progress if the
-    wait was over, unavailable if the gateway could not be asked. None: it was never claimed, or given back.
+    When the loop has ended, `result` is the state of the work: succeeded with its value, failed, unknown, in_progress if the
+    wait timed out, unavailable if the gateway could not be reached. None: it was never claimed, or was released.
     """
 
     def __init__(self, ask: Callable[..., Any], result_of: Callable[..., Result], body: dict[str, Any], wait: Duration) -> None:
@@ -73,7 +73,7 @@ class Following:
             self._body.update({"from": answer["next"], "fence": answer["fence"]})
         at_work = status == 200 and answer["status"] == "in_progress"
         if progress or (at_work and left > 0):
-            # Answered before anything happened: too many wait at the gateway.
+            # The gateway answered at once: too many clients wait there.
             if not progress and time.monotonic() - began < poll / 2:
                 time.sleep(min(poll, random.uniform(0.1, 1)))
             return

@@ -1,8 +1,8 @@
-"""The engine in this process: begin(request) gives a reply or a claim, finish(claim, response) records it and gives the reply.
+"""The engine in this process: begin(request) returns a reply or a claim, finish(claim, response) records it and returns the reply.
 
 Every call has a blocking form and one for an event loop. The blocking form waits in the library, without the interpreter lock.
-The other form waits for the library's descriptor in the loop itself: no thread is used, and nothing blocks the loop.
-The middleware of asgi.py, wsgi.py and django/ and the guard of guard.py are built on this.
+The other form waits for the library's descriptor in the loop itself: it uses no thread, and does not block the loop.
+The middlewares (asgi.py, wsgi.py, django/) and the guard (guard.py) are built on this.
 """
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from once.events import Cancelled, Done, Handle, Outcome, Passed, Reply, taken
 from once.results import OnceError
 
 DRAINED_AT_ONCE = 64
-# How long the end of the process waits for requests that are still being recorded.
+# How long the process waits at its end for requests that are still being recorded.
 END_SECONDS = 5.0
 
 _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
 
 
 class Request(NamedTuple):
-    """What begin() has to know. target: undecoded, with its query. peer: the address of the client. fields_joined: the server makes one
-    field of those that a client sends twice, so a comma in the key or in a header that says who asks counts as two, and is refused."""
+    """The inputs of begin(). target: undecoded, with its query. peer: the address of the client. fields_joined: the server joins fields that a
+    client sends twice, so a comma in the key or in a header that identifies the caller counts as two fields, and is refused."""
     method: bytes
     target: bytes
     fields: list[tuple[bytes, bytes]]
     body: bytes = b""
     peer: bytes = b""
     scheme: bytes = b"http"
-    caller: bytes = b""  # who asks, as the application has verified it; empty: the route's `caller` finds it in the request
+    caller: bytes = b""  # the caller as the application has verified it; empty: the route's `caller` identifies it
     fields_joined: bool = False
 
 
@@ -74,7 +74,7 @@ class Gate:
         _gates.add(self)
 
     def _begin_process(self) -> None:
-        """Also in a forked child: the parent's waiters and loops are not here."""
+        """Also called in a forked child, which does not have the parent's waiters and loops."""
         self._pid = 0  # not used in this process yet
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -87,22 +87,22 @@ class Gate:
     # Requests
 
     def needs_body(self, request: Request) -> int | None:
-        """None: begin without reading a body. Otherwise how many bytes of it are needed at most; read one more to find out that
-        there are too many, and begin with those."""
+        """None: begin without reading a body. Otherwise the largest number of bytes that is needed; read one more to detect a larger
+        body, and begin with those."""
         needed, most = ctypes.c_int(), ctypes.c_uint64()
         with self._call() as pointer:
             check(library().once_needs_body(pointer, _request(request), needed, most))
         return most.value if needed.value else None
 
     def begin(self, request: Request) -> Reply | Handle | Passed:
-        """A reply to send, a claim to finish(), or Passed: run the handler without protection."""
+        """Returns a reply to send, a claim to finish(), or Passed: run the handler without protection."""
         return _begun(self._wait(library().once_begin, _request(request)))  # type: ignore[no-any-return]
 
     async def begin_async(self, request: Request) -> Reply | Handle | Passed:
         return _begun(await self._wait_async(library().once_begin, _request(request)))  # type: ignore[no-any-return]
 
     def finish(self, claim: Handle, status: int, fields: Iterable[tuple[bytes, bytes]], body: bytes | None) -> Reply:
-        """Records the response, then returns what to send. body None: it is not kept, and is yours to send after the reply's head."""
+        """Records the response, then returns the reply to send. body None: it is not recorded, and you send it after the reply's head."""
         return _ended(self._wait_claim(library().once_finish, claim, _response(status, fields, body)))
 
     async def finish_async(self, claim: Handle, status: int, fields: Iterable[tuple[bytes, bytes]], body: bytes | None) -> Reply:
@@ -118,7 +118,7 @@ class Gate:
     # Work that is not a request
 
     def claim_work(self, work: Any) -> Handle | Outcome:
-        # A wait may be long: the main thread stays open to signals.
+        # A wait may be long: the main thread must still handle signals.
         return _begun(self._wait(library().once_claim_work, work, interruptible=work.wait_ms > 0))  # type: ignore[no-any-return]
 
     async def claim_work_async(self, work: Any) -> Handle | Outcome:
@@ -138,7 +138,7 @@ class Gate:
         return await self._wait_claim_async(getattr(library(), f"once_{verb}"), claim, *arguments)  # type: ignore[no-any-return]
 
     def compute_key(self, work: Any) -> str:
-        """The operation id of the work: an HMAC under the secret."""
+        """The operation id of the work: an HMAC with the secret."""
         text = ctypes.create_string_buffer(65)
         with self._call() as pointer:
             check(library().once_compute_key(pointer, work, text))
@@ -147,15 +147,15 @@ class Gate:
     # Upkeep
 
     def sweep(self) -> int:
-        """Removes expired records of a SQL store now, and returns how many. The engine also does so by itself. Raises if the store cannot
-        be reached."""
+        """Removes expired records of a SQL store now, and returns their number. The engine also does this by itself. Raises if the store
+        cannot be reached."""
         swept: Done = _begun(self._wait(library().once_sweep))
         if swept.failed:
             raise OnceError(0, "unavailable", swept.failed)
         return swept.removed
 
     def metrics(self) -> str:
-        """Everything that is counted, in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         text = ctypes.POINTER(_library.Text)()
         with self._call() as pointer:
             check(library().once_metrics(pointer, text))
@@ -169,7 +169,7 @@ class Gate:
         return self._closed
 
     def close(self, timeout: float = 30.0) -> None:
-        """Begins nothing new, waits until running requests are recorded, and ends the engine. Without effect in a child process
+        """Accepts no new calls, waits until running requests are recorded, and ends the engine. Has no effect in a child process
         that has not used it."""
         with self._lock:
             if self._closed or self._pointer is None or os.getpid() != self._pid:
@@ -182,7 +182,7 @@ class Gate:
         for loop in list(self._loops):
             _leave(loop, self._poll_fd)
         with self._idle:
-            # A call that is still inside of the library needs the gate: then it ends with the process.
+            # A call that is still inside of the library needs the gate, which then ends with the process.
             if self._idle.wait_for(lambda: self._calls == 0, max(0.0, until - time.monotonic())):
                 self._pointer = None
         if self._pointer is None:
@@ -197,7 +197,7 @@ class Gate:
     # How calls wait
 
     def _call(self, new: bool = True) -> _Call:
-        """Not new: it belongs to something that has begun, and may end while the gate closes."""
+        """new=False: the call belongs to a claim that exists, and may end while the gate closes."""
         return _Call(self, new)
 
     def _enter(self, new: bool) -> int:
@@ -239,7 +239,7 @@ class Gate:
         return taken(event)
 
     def _collect_interruptibly(self, pointer: int, tag: int) -> Any:
-        """In a thread, because Python runs signal handlers in the main thread only, between its own instructions."""
+        """In a thread, because Python runs signal handlers only in the main thread, between its own instructions."""
         got: list[Any] = []
 
         def collect() -> None:
@@ -255,7 +255,7 @@ class Gate:
         except BaseException:  # Ctrl-C, or another signal whose handler raises
             library().once_cancel(pointer, tag)
             thread.join()
-            if got and isinstance(got[0][0], Handle):  # it came first: nothing was done with it
+            if got and isinstance(got[0][0], Handle):  # the result came first, and was not used
                 self._wait_claim(library().once_release, got[0][0])
             raise
         value, error = got[0]
@@ -280,7 +280,7 @@ class Gate:
             try:
                 return await future
             finally:
-                self._waiters.pop(tag, None)  # cancelled: it is recorded all the same
+                self._waiters.pop(tag, None)  # cancelled: it is still recorded
 
     def _expect(self, pointer: int) -> tuple[int, asyncio.Future[Any]]:
         loop = asyncio.get_running_loop()
@@ -303,9 +303,9 @@ class Gate:
             raise
 
     def _give_up(self, pointer: int, tag: int, future: asyncio.Future[Any]) -> None:
-        """The event still comes. A claim in it is released, because nothing was done with it."""
-        self._given_up.add(tag)  # first: another thread may drain the event meanwhile
-        if self._waiters.pop(tag, None) is None:  # it came at the same moment
+        """The event still comes. A claim in it is released, because it was not used."""
+        self._given_up.add(tag)  # first, because another thread may drain the event meanwhile
+        if self._waiters.pop(tag, None) is None:  # the event came at the same moment
             self._given_up.discard(tag)
             if future.done() and not future.cancelled() and isinstance(future.result(), Handle):
                 self._release_unused(future.result())
@@ -313,7 +313,7 @@ class Gate:
         library().once_cancel(pointer, tag)
 
     def _release_unused(self, claim: Handle) -> None:
-        library().once_release(claim.pointer, next(self._tags))  # nobody waits for its event
+        library().once_release(claim.pointer, next(self._tags))  # its event is not needed
         claim.free()
 
     def _drain(self) -> None:
@@ -321,7 +321,7 @@ class Gate:
             with self._call(new=False) as pointer:
                 self._drain_from(pointer)
         except OnceError:
-            pass  # it was closed
+            pass  # the gate was closed
 
     def _drain_from(self, pointer: int) -> None:
         events = (_library.EventPointer * DRAINED_AT_ONCE)()
@@ -348,7 +348,7 @@ class Gate:
         else:
             try:
                 waiter.loop.call_soon_threadsafe(self._tell, waiter.future, value)
-            except RuntimeError:  # its loop was closed
+            except RuntimeError:  # the loop was closed
                 if isinstance(value, Handle):
                     self._release_unused(value)
 
@@ -360,7 +360,7 @@ class Gate:
 
 
 class _Call:
-    """Counts a call that is inside of the library, so that close() does not free the gate under it."""
+    """Counts a call that is inside of the library, so that close() does not free the gate during the call."""
 
     def __init__(self, gate: Gate, new: bool) -> None:
         self._gate = gate
@@ -420,7 +420,7 @@ def _leave(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
     try:
         loop.call_soon_threadsafe(loop.remove_reader, descriptor)
     except RuntimeError:
-        pass  # it was closed meanwhile
+        pass  # the gate was closed meanwhile
 
 
 def _after_fork() -> None:

@@ -25,8 +25,8 @@ from once.results import Duration, OnceError, Result, seconds
 
 
 class Guard(running.Runner):
-    """store: memory:, journal:DIR, redis://…, postgres://…, mysql://…; config and settings: those of once.Gate, or a gate that is shared
-    with a middleware. tenant: whose work it is."""
+    """store: memory:, journal:DIR, redis://…, postgres://…, mysql://…; config and settings: those of once.Gate, or a gate that is shared with
+    a middleware. tenant: the tenant of the work."""
 
     def __init__(self, store: str | None = None, *, config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
                  settings: Mapping[str, Any] | None = None, gate: Gate | None = None, tenant: str = "local") -> None:
@@ -46,7 +46,7 @@ class Guard(running.Runner):
         return Claim(self.gate, await self.gate.claim_work_async(work))
 
     def lookup(self, *, scope: str, key: str | None = None, inputs: Any = None, fingerprint: str | None = None) -> Result | None:
-        """How the work stands, without claiming it. None: it was never claimed."""
+        """The state of the work, without claiming it. None: it was never claimed."""
         return _found(self.gate.look(self._work(scope, key, inputs, fingerprint)))
 
     async def lookup_async(self, *, scope: str, key: str | None = None, inputs: Any = None,
@@ -54,7 +54,7 @@ class Guard(running.Runner):
         return _found(await self.gate.look_async(self._work(scope, key, inputs, fingerprint)))
 
     def compute_key(self, *, scope: str, key: str | None = None, inputs: Any = None) -> str:
-        """The operation id: an HMAC under the secret of the installation, 64 hexadecimal digits."""
+        """The operation id: an HMAC with the secret of the installation, 64 hexadecimal digits."""
         return self.gate.compute_key(self._work(scope, key, inputs))
 
     def close(self, timeout: float = 30.0) -> None:
@@ -83,7 +83,7 @@ class Guard(running.Runner):
 
 
 class Claim(running.Claim):
-    """Its lease is renewed by the engine while it is held."""
+    """The engine renews its lease while it is held."""
 
     def __init__(self, gate: Gate, begun: Handle | Outcome) -> None:
         held = isinstance(begun, Handle)
@@ -95,7 +95,7 @@ class Claim(running.Claim):
 
     @property
     def lost(self) -> bool:
-        """Another attempt may have taken over: what is done from now on is not recorded."""
+        """Whether another attempt may have taken over: then later results are not recorded."""
         return bool(self._mine().lost())
 
     def succeed(self, value: Any) -> Result:
@@ -124,7 +124,7 @@ class Claim(running.Claim):
         return self._released(await self._gate.end_work_async("release", self._mine()))
 
     def recorded(self) -> Result:
-        """What stands, after a transaction of yours that called once_finish() with this claim's `handle`."""
+        """The recorded state, after a transaction of yours that called once_finish() with this claim's `handle`."""
         result = _result(self._gate.end_work("recorded", self._mine()))
         if result.ok:
             self.result = result
@@ -145,7 +145,7 @@ class Claim(running.Claim):
         try:
             return json.dumps(value, allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            # The work was done: failing the claim would have it done again at once.
+            # Do not fail the claim: the work was done, and would be repeated at once.
             return self._ended(Result("unavailable", value=value, attempt=self.attempt, error=error, reason="value-refused",
                                       claim=self))
 
@@ -167,12 +167,12 @@ class Claim(running.Claim):
 
     def _ended(self, result: Result) -> Result:
         self.result = result
-        if self._held is not None and result.reason not in ("value-refused", "not_recorded"):  # those can be tried again
+        if self._held is not None and result.reason not in ("value-refused", "not_recorded"):  # these can be retried
             self._held.free()
         return result
 
 
-# Reasons of docs/guides/library.md, as the status that the claims API has for them.
+# The statuses of the claims API for the reasons in docs/guides/library.md.
 _STATUS_OF = {"lost": "lost", "unknown": "unknown", "mismatch": "mismatch", "work_failed": "failed"}
 
 
@@ -189,7 +189,7 @@ def _result(outcome: Outcome) -> Result:
     if outcome.reason == "invalid":
         raise OnceError(0, outcome.reason, outcome.detail)
     error = OnceError(0, outcome.reason, outcome.detail) if status == "unavailable" else None
-    # It succeeded, and its value was not kept.
+    # The work succeeded, but its value was not kept.
     status = "succeeded" if outcome.reason == "not_kept" else status
     return Result(status, cached=outcome.reason == "not_kept", attempt=outcome.attempt, error=error, reason=outcome.reason)
 
@@ -198,7 +198,7 @@ _default: Guard | None = None
 
 
 def configure(store: str | None = None, **options: Any) -> Guard:
-    """Opens the guard that @once.idempotent uses. Options are those of Guard."""
+    """Opens the guard for @once.idempotent. Options are those of Guard."""
     global _default
     _default = Guard(store, **options)
     return _default
@@ -215,7 +215,7 @@ def idempotent(*, scope: str, guard: running.Runner | None = None, **options: An
 
 
 class _Default(running.Runner):
-    """The guard of configure(), when it is needed."""
+    """The guard of configure(), opened on first use."""
 
     def claim(self, **options: Any) -> running.Claim:
         return _configured().claim(**options)

@@ -1,4 +1,4 @@
-"""What work that happens once ends with, and the small values that the guard and the claims client share."""
+"""The results of work that is done once, and small values that the guard and the claims client share."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,7 +15,7 @@ _SPACE = re.compile("[\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f
 
 
 class OnceError(Exception):
-    """A call was refused as it stands: repeating it would not help."""
+    """A call was refused. Repeating it would not help."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(f"{status} {code}: {detail}")
@@ -31,16 +31,16 @@ class Result:
     status is one of
 
     - succeeded: `value` has the value, `cached` says whether it is from an earlier run
-    - in_progress: another owner is at work; come back after `retry_after` seconds
+    - in_progress: another owner is running; retry after `retry_after` seconds
     - failed: the work raised; `error` has the exception
     - unknown: its owner is gone and on_unknown is hold, or the work was interrupted (`error`)
     - mismatch: the key belongs to work with another fingerprint
     - lost: another attempt took over while this one worked, and this value was not recorded
-    - unavailable: the store or the gateway could not be asked. If the work was done, its value is only here
-    - released: the claim was given back
+    - unavailable: the store or the gateway could not be reached. If the work was done, only this object has its value
+    - released: the claim was released
 
     With the reason "value-refused" the work was done and its value cannot be recorded: it is not JSON, or it is too large.
-    The claim is no longer renewed, so the work will be done again unless claim.succeed(something else) comes before that.
+    The claim is no longer renewed, so the work will be repeated unless claim.succeed(another value) comes before that.
     """
     status: str
     value: Any = None
@@ -57,7 +57,7 @@ class Result:
 
 
 def hash_text(text: str) -> str:
-    """Stands for a user's text in inputs: it cannot be read back, and white space makes no difference.
+    """Replaces a user's text in inputs: it cannot be read back, and white space does not matter.
 
     Every client of Once computes the same hash."""
     folded = _SPACE.sub(" ", text).strip(" ")

@@ -1,6 +1,6 @@
-"""Running work once: run(), the decorator and the with block, over any source of claims.
+"""Runs work once: run(), the decorator and the with block, over any source of claims.
 
-ClaimsClient (claims.py) asks a gateway for its claims, Guard (guard.py) the engine in this process. Both are a Runner.
+ClaimsClient (claims.py) gets its claims from a gateway, Guard (guard.py) from the engine in this process. Both are a Runner.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from once.results import Result
 
 
 class Claim(abc.ABC):
-    """The right to do the work, or the result that stands in its way."""
+    """The right to do the work, or the result that prevents it."""
 
     handle: str  # for once_finish() in a transaction; a secret of this owner
     attempt: int
@@ -26,7 +26,7 @@ class Claim(abc.ABC):
     def __init__(self, acquired: bool, result: Result | None) -> None:
         self.acquired = acquired
         self.result: Any = result  # None while the claim is held
-        self.value: Any = None  # what a with block records
+        self.value: Any = None  # the value that a with block records
 
     @abc.abstractmethod
     def succeed(self, value: Any) -> Result:
@@ -38,45 +38,45 @@ class Claim(abc.ABC):
 
     @abc.abstractmethod
     def release(self) -> Result:
-        """As if it had never been claimed: nothing was done."""
+        """Undoes the claim: nothing was done."""
 
     def progress(self, data: Any) -> bool:
-        """Appends a piece of progress, any JSON, for those who follow the work with ClaimsClient.follow().
+        """Appends a piece of progress, any JSON, for clients that follow the work with ClaimsClient.follow().
 
-        False: it was not recorded, or may not have been, and the work can go on. The claim is lost, the limit for progress is
-        reached, or the gateway cannot be reached. Work of a Guard cannot be followed: always False."""
+        Returns False if it was not recorded, or may not have been: the claim is lost, the limit for progress is reached, or the
+        gateway cannot be reached. The work can continue. Work of a Guard cannot be followed: always False."""
         return False
 
     async def progress_async(self, data: Any) -> bool:
-        """As progress()."""
+        """Like progress()."""
         return self.progress(data)
 
     @abc.abstractmethod
     async def succeed_async(self, value: Any) -> Result:
-        """As succeed(). If the caller is cancelled, the value is still recorded."""
+        """Like succeed(). If the caller is cancelled, the value is still recorded."""
 
     @abc.abstractmethod
     async def fail_async(self, error: Any = None) -> Result:
-        """As fail()."""
+        """Like fail()."""
 
     @abc.abstractmethod
     def interrupted(self, error: BaseException) -> None:
-        """The work may have had an effect and did not end: the claim lapses, and on_unknown decides what follows."""
+        """The work may have had an effect and did not end: the claim lapses, and on_unknown decides what a retry does."""
 
 
 class Runner(abc.ABC):
-    """Does work once, with claims from somewhere."""
+    """Does work once, under claims from any source."""
 
     @abc.abstractmethod
     def claim(self, **options: Any) -> Claim:
-        """A claim: acquired, or with the result that stands in its way."""
+        """A claim: acquired, or with the result that prevents it."""
 
     @abc.abstractmethod
     async def claim_async(self, **options: Any) -> Claim:
-        """As claim(), without blocking the event loop. If the caller is cancelled, the claim is released."""
+        """Like claim(), without blocking the event loop. If the caller is cancelled, the claim is released."""
 
     def run(self, work: Callable[[], Any], **options: Any) -> Result:
-        """Does the work, unless it was done or is being done already. Options are those of with_idempotency()."""
+        """Does the work, unless it was done or is in progress. Options are those of with_idempotency()."""
         if is_async(work):
             raise TypeError("the work is an async function: use `await run_async(work, ...)`")
         claim = self.claim(**options)
@@ -85,10 +85,10 @@ class Runner(abc.ABC):
         try:
             value = work()
             if inspect.iscoroutine(value):
-                value.close()  # it has not begun
+                value.close()  # the work has not begun
                 claim.fail("returned a coroutine")
                 raise TypeError("the work returned a coroutine: use `await run_async(work, ...)`")
-        except Exception as error:  # the work failed, however it did
+        except Exception as error:  # the work failed
             if claim.result is not None:
                 raise
             return claim.fail(error)
@@ -109,7 +109,7 @@ class Runner(abc.ABC):
             value = work()
             if inspect.isawaitable(value):
                 value = await value
-        except Exception as error:  # the work failed, however it did
+        except Exception as error:  # the work failed
             return await claim.fail_async(error)
         except BaseException as error:  # cancelled
             claim.interrupted(error)
@@ -132,14 +132,14 @@ class Runner(abc.ABC):
 
 
 class Idempotent:
-    """What with_idempotency() returns."""
+    """The return type of with_idempotency()."""
 
     def __init__(self, runner: Runner, scope: str, options: dict[str, Any]) -> None:
         self._runner = runner
         self._scope = scope
         self._options = options
-        self._open = threading.local()  # the blocks that each thread is in
-        self._open_async: weakref.WeakKeyDictionary[Any, list[Claim]] = weakref.WeakKeyDictionary()  # and each task
+        self._open = threading.local()  # the open blocks of each thread
+        self._open_async: weakref.WeakKeyDictionary[Any, list[Claim]] = weakref.WeakKeyDictionary()  # and of each task
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         name = getattr(function, "__name__", repr(function))
@@ -215,8 +215,8 @@ def _stands(claim: Claim) -> Result:
 
 
 def _inputs_of(name: str, bound: inspect.BoundArguments) -> dict[str, Any]:
-    """The arguments of a call in one form, however they were given. Defaults are left out, so that a new parameter with a
-    default does not change the identity of earlier calls."""
+    """The arguments of a call in one form, whether positional or named. Defaults are left out, so that a new parameter with a default does not
+    change the identity of earlier calls."""
     args: list[Any] = []
     named: dict[str, Any] = {}
     positions = True

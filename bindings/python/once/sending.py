@@ -29,11 +29,11 @@ _warned: set[str] = set()  # origins
 
 
 class OnceWarning(UserWarning):
-    """An answer does not say that its key was honoured."""
+    """The answer does not show that its key was honoured."""
 
 
 class NotAnswered(OSError):
-    """There is no answer. If `sent`, it is unknown whether the request was executed: continue later with the same `key`."""
+    """There is no answer. If `sent`, it is unknown whether the request was executed: retry later with the same `key`."""
 
     def __init__(self, key: str, sent: bool, why: object) -> None:
         known = "it is unknown whether it was executed; continue later with the same key" if sent else "nothing was sent"
@@ -44,7 +44,7 @@ class NotAnswered(OSError):
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The response. headers: get() takes names in any case."""
+    """The response. headers: get() ignores case."""
     status: int
     headers: Any
     body: bytes
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def replayed(self) -> bool:
-        """An earlier try was executed, and this is its answer."""
+        """Whether an earlier try was executed, and this is its answer."""
         return bool(self.headers.get("Idempotency-Status") == "replayed")
 
     def json(self) -> Any:
@@ -109,7 +109,7 @@ async def send_async(url: str, body: bytes | str | None = None, *, method: str =
 
 
 class Request:
-    """One call: what every try sends, and what follows from how a try ended. No I/O."""
+    """One call: the request of every try, and the decision after a try. No I/O."""
 
     def __init__(self, url: str, body: bytes | str | None, method: str, headers: Mapping[str, str] | None, key: str | None,
                  key_header: str, timeout: float, deadline: float) -> None:
@@ -134,17 +134,17 @@ class Request:
         self._pause = _FIRST_PAUSE
         self._tries = 0
         self._sent = False
-        self._last: Reply | None = None  # of the last try, if it got one
+        self._last: Reply | None = None  # of the last try, if there was one
         self._why = ""
 
     def set_fields(self, fields: Mapping[str, str | None]) -> None:
-        """Replaces these; None removes one."""
+        """Replaces these fields; None removes one."""
         names = {name.lower() for name in fields}
         self.fields = {name: value for name, value in self.fields.items() if name.lower() not in names}
         self.fields.update({name: value for name, value in fields.items() if value is not None})
 
     def begin_try(self) -> float:
-        """How long the try may be silent."""
+        """Returns the longest silence of the try."""
         self._tries += 1
         return max(0.001, min(self.timeout, self._until - time.monotonic()))
 
@@ -173,8 +173,8 @@ class Request:
         return Answer(self._last.status, self._last.headers, self._last.body, self.key, self._tries)
 
     def broken_off(self, progress: bool) -> float | None:
-        """The answer came in part. Seconds to wait before the next try, or None: no time is left. The deadline counts from the last
-        progress."""
+        """Part of the answer arrived. Returns the seconds to wait before the next try, or None: no time is left. The deadline starts again
+        after progress."""
         self._last = None
         if progress:
             self._until = time.monotonic() + self.deadline
@@ -182,7 +182,7 @@ class Request:
         return self._wait(0.0)
 
     def _wait(self, asked: float) -> float | None:
-        # Full jitter, so that clients that failed together do not come back together.
+        # Full jitter, so that clients that failed together do not retry together.
         wait = max(asked, random.uniform(0, self._pause))
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         return None if time.monotonic() + wait >= self._until else wait
@@ -193,7 +193,7 @@ def _warn_unprotected(url: urllib.parse.SplitResult, reply: Reply) -> None:
         return
     said = reply.headers.get("Idempotency-Status")
     origin = f"{url.scheme}://{url.netloc}"
-    # Refusals and errors may come from something in front of the gateway.
+    # Refusals and errors may come from a proxy in front of the gateway.
     unprotected = said == "bypassed" or (said is None and reply.status < 400)
     if not unprotected or origin in _warned:
         return
@@ -204,7 +204,7 @@ def _warn_unprotected(url: urllib.parse.SplitResult, reply: Reply) -> None:
 
 
 def when_to_repeat(reply: Reply) -> float | None:
-    """Seconds to wait at least, or None: this answer is final."""
+    """The least number of seconds to wait, or None: this answer is final."""
     if reply.status != 409 and reply.status not in RETRIED:
         return None
     given: str | None = reply.headers.get("Retry-After")

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, as the HTML standard parses them: https://html.spec.whatwg.org/multipage/server-sent-events.html"""
+"""Parses server-sent events as in the HTML standard: https://html.spec.whatwg.org/multipage/server-sent-events.html"""
 from __future__ import annotations
 
 import codecs
@@ -7,19 +7,19 @@ from typing import Iterator, NamedTuple
 
 
 class ServerSentEvent(NamedTuple):
-    """id: the last one that the stream has given, also by an earlier event, or ""; event: "message" if the stream does not name one."""
+    """id: the last one in the stream, possibly of an earlier event, or ""; event: "message" if the stream names none."""
     id: str
     event: str
     data: str
 
 
 class EventParser:
-    """An event that the bytes end in the middle of is dropped, as the standard demands."""
+    """An incomplete event at the end is dropped, as the standard requires."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._began = False
-        self._after_cr = False  # a LF that follows belongs to that end of line
+        self._after_cr = False  # a LF that follows belongs to the line that has ended
         self._line = ""
         self._id = self._event = self._data = ""
 

@@ -1,4 +1,4 @@
-"""Stops a keyed request whose response streams: it ends at the backend, and what came of it is what retries get.
+"""Stops a keyed request whose response streams: it ends at the backend, and retries get the recorded part.
 
     once.stop_stream("https://api.example.com/chat", key=key, headers={"Authorization": token})
 """
@@ -12,12 +12,12 @@ from typing import Any, Mapping
 from once.sending import Answer, Request, problem_of
 from once.transports import Failed, async_transport, sync_transport
 
-# Of a request that streams; they say nothing about its stop.
+# Headers of the streaming request that do not apply to its stop.
 _NOT_OF_THE_STOP = ("accept-encoding", "content-type", "idempotency-attempt", "idempotency-offset", "last-event-id")
 
 
 class NotStopped(OSError):
-    """The request was not stopped, and may go on. `code` is that of the problem: key-not-found, in-flight, outcome-unknown …"""
+    """The request was not stopped, and may continue. `code` is that of the problem: key-not-found, in-flight, outcome-unknown …"""
 
     def __init__(self, message: str, key: str, status: int | None = None, code: str | None = None) -> None:
         super().__init__(f"{message} (key {key})")
@@ -29,9 +29,10 @@ class NotStopped(OSError):
 def stop_stream(url: str, *, key: str, method: str = "POST", headers: Mapping[str, str] | None = None, key_header: str = "Idempotency-Key",
                 timeout: float = 15.0, deadline: float = 60.0, session: Any = None, ca_file: str | None = None,
                 ssl_context: ssl.SSLContext | None = None) -> bool:
-    """Stops a request that was sent through Once with this method, URL and key, as its caller: with the headers that say who that is.
+    """Stops a request that was sent through Once with this method, URL and key, as its caller: with the headers that identify the caller.
 
-    True: it ends here. False: its response had ended before. Raises NotStopped if the server refuses, and NotAnswered as send() does."""
+    Returns True if the response ends here, and False if it had ended before. Raises NotStopped if the server refuses, and NotAnswered like
+    send()."""
     request = stop_request(url, method, headers, key, key_header, timeout, deadline)
     with sync_transport(request.parts, session, ca_file, ssl_context) as transport:
         return stop_over(transport, request)
@@ -40,7 +41,7 @@ def stop_stream(url: str, *, key: str, method: str = "POST", headers: Mapping[st
 async def stop_stream_async(url: str, *, key: str, method: str = "POST", headers: Mapping[str, str] | None = None,
                             key_header: str = "Idempotency-Key", timeout: float = 15.0, deadline: float = 60.0, session: Any = None,
                             ca_file: str | None = None, ssl_context: ssl.SSLContext | None = None) -> bool:
-    """As stop_stream(), without blocking the event loop. session: as for send_async()."""
+    """Like stop_stream(), without blocking the event loop. session: as for send_async()."""
     request = stop_request(url, method, headers, key, key_header, timeout, deadline)
     async with async_transport(request.parts, session, ca_file, ssl_context) as transport:
         return await stop_over_async(transport, request)

@@ -20,9 +20,9 @@ from once.server_sent import EventParser, ServerSentEvent
 from once.stopping import NotStopped, stop_over, stop_over_async, stop_request
 from once.transports import Failed, Reply, async_transport, sync_transport
 
-# A retry asks for the last bytes again and compares them: those of another execution would differ.
+# A retry requests the last bytes again and compares them: another execution has other bytes.
 _COMPARED_BYTES = 1024
-# What an answer says that belongs to an execution that had already begun.
+# The Idempotency-Status of an answer whose execution had already begun.
 _CONTINUES = ("attached", "replayed", "unknown")
 
 
@@ -48,13 +48,13 @@ class StreamBroken(OSError):
 
 
 class _Step(NamedTuple):
-    """What is to be done next: open, read, close, sleep; head: the first head is there; give: bytes for the caller."""
+    """The next action: open, read, close, sleep; head: the first head has arrived; give: bytes for the caller."""
     what: str
     value: Any = None
 
 
 class _Body:
-    """The course of one stream, as steps for somebody who does the I/O. A step that fails is told by throwing its Failed."""
+    """The protocol of one stream, as steps for a caller that does the I/O. If a step fails, its Failed is thrown into the generator."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -67,7 +67,7 @@ class _Body:
         self._position = 0  # in the stream, of the current answer
         self._status = ""
         self._tail = b""  # the last bytes that were read
-        self._attempt: str | None = None  # which execution they are of, if it was said
+        self._attempt: str | None = None  # the execution that they belong to, if known
         self._progress = True
 
     def steps(self) -> Generator[_Step, Any, None]:
@@ -93,7 +93,7 @@ class _Body:
             raise self._new_attempt("its answer is shorter")
 
     def _connect(self) -> Generator[_Step, Any, bytes | None]:
-        """None: the body of a 2xx can be read. Otherwise the whole body of another answer."""
+        """Returns None if the body of a 2xx can be read, otherwise the whole body of another answer."""
         request = self.request
         whole = b""
         while True:
@@ -137,14 +137,13 @@ class _Body:
             self.stopped = True
 
     def _check_part(self, headers: Any) -> None:
-        """A caller that has a part already gets only what comes after it."""
+        """A caller that already has a part only gets the bytes after it."""
         asked = {name.lower(): value for name, value in self.request.fields.items()}
         offset, attempt = asked.get("idempotency-offset"), asked.get("idempotency-attempt")
         if offset is None:
             return
         if offset != str(self._position) or (attempt or "") not in ("", headers.get("Idempotency-Attempt", attempt)):
-            raise self._broken("new-attempt", f"the answer does not continue at Idempotency-Offset {offset}: the part that was kept is of "
-                               "another attempt, or what it was a part of is gone. Drop it, and call without Idempotency-Offset and "
+            raise self._broken("new-attempt", f"the answer does not continue at Idempotency-Offset {offset}: the kept part belongs to another attempt, or its response no longer exists. Drop it, and call without Idempotency-Offset and "
                                "Idempotency-Attempt")
 
     def _reattach(self, failure: Failed) -> Generator[_Step, Any, None]:
@@ -154,14 +153,14 @@ class _Body:
         if not self.is_protected():
             raise self._broken("not-protected", "the connection broke, and the answer did not say that its key was honoured: it is unknown "
                                "whether the request was executed, and a retry could execute it again") from failure
-        # A connection that was only silent was a good one.
+        # A connection that fell silent had worked before: do not count it as a failed try.
         wait = self.request.broken_off(self._progress or failure.idle)
         self._progress = False
         if wait is None:
             raise self._gave_up() from failure
         yield _Step("sleep", wait)
         offset = self.received - len(self._tail)
-        # An id of the caller's own would be looked for again, and may be found somewhere else now.
+        # The caller's own id would be searched again, and might now be found elsewhere.
         self.request.set_fields({"Idempotency-Offset": str(offset) if offset > 0 else None,
                                  "Idempotency-Attempt": self._attempt if offset > 0 else None, "Last-Event-ID": None})
         try:
@@ -174,7 +173,7 @@ class _Body:
 
     def stop_request(self) -> Request:
         request = self.request
-        if not self.is_protected():  # another server would take it for a DELETE
+        if not self.is_protected():  # another server would execute a DELETE
             raise NotStopped("the answer did not say that its key was honoured: nothing was sent", request.key)
         return stop_request(request.url, request.method, request.fields, request.key, request.key_header, request.timeout, request.deadline)
 
@@ -216,7 +215,7 @@ class _Body:
 
 
 class _Response:
-    """What Stream and AsyncStream have alike."""
+    """The common part of Stream and AsyncStream."""
 
     def __init__(self, body: _Body, transport: Any) -> None:
         self._body = body
@@ -231,28 +230,28 @@ class _Response:
 
     @property
     def status(self) -> int:
-        """An answer that is not 2xx is given as it is."""
+        """An answer other than 2xx is returned unchanged."""
         return self._body.status
 
     @property
     def headers(self) -> Any:
-        """Of the first answer; later ones only continue its body. get() takes names in any case."""
+        """The headers of the first answer; later ones only continue its body. get() ignores case."""
         return self._body.headers
 
     @property
     def received(self) -> int:
-        """How far the body was read, in bytes from its beginning."""
+        """The number of bytes that were read, from the beginning of the body."""
         return self._body.received
 
     @property
     def stopped(self) -> bool:
-        """The request was stopped, by stop() or somebody else with its key: the body is what came of it."""
+        """Whether the request was stopped, by stop() or by another client with its key: the body is the part before the stop."""
         return self._body.stopped
 
     def _stop(self, is_ended_here: bool) -> bool:
         if is_ended_here:
             self._body.stopped = self._is_over = True
-            # The gateway cuts a reader off; the connections that can be interrupted need not wait for that.
+            # The gateway disconnects readers of a stopped stream; connections that can be interrupted do not wait for that.
             getattr(self._opened, "interrupt", lambda: None)()
         return is_ended_here
 
@@ -327,7 +326,7 @@ class Stream(_Response):
 
 
 class AsyncStream(_Response):
-    """As Stream, with `async for`."""
+    """Like Stream, with `async for`."""
 
     def __init__(self, body: _Body, transport: Any) -> None:
         super().__init__(body, transport)
@@ -411,7 +410,7 @@ async def stream_async(url: str, body: bytes | str | None = None, *, method: str
                        key: str | None = None, key_header: str = "Idempotency-Key", timeout: float = 30.0, deadline: float = 60.0,
                        session: Any = None, ca_file: str | None = None,
                        ssl_context: ssl.SSLContext | None = None) -> AsyncIterator[AsyncStream]:
-    """As stream(), without blocking the event loop. session: as for send_async()."""
+    """Like stream(), without blocking the event loop. session: as for send_async()."""
     request = Request(url, body, method, headers, key, key_header, timeout, deadline)
     async with async_transport(request.parts, session, ca_file, ssl_context) as transport:
         got = AsyncStream(_Body(request), transport)

@@ -1,4 +1,4 @@
-"""Blocking calls from an event loop, for what has no asynchronous form."""
+"""Runs blocking calls from an event loop, for functions without an asynchronous form."""
 from __future__ import annotations
 
 import asyncio
@@ -7,10 +7,10 @@ from typing import Any, Callable
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, abandoned: Callable[[Any], Any] | None = None, **named: Any) -> Any:
-    """Calls the function in a thread of its own: the loop's pool is small, and long polls would fill it.
+    """Calls the function in its own thread: the loop's pool is small, and long polls would fill it.
 
-    If the caller is cancelled, the call goes on, and `abandoned` is given its result. Without `abandoned` the process does not end
-    before the call has."""
+    If the caller is cancelled, the call continues, and `abandoned` receives its result. Without `abandoned` the process does not end
+    before the call has ended."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     state = threading.Lock()
@@ -20,7 +20,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, abandoned: Callabl
     def call() -> None:
         try:
             outcome: tuple[Any, BaseException | None] = (function(*args, **named), None)
-        except BaseException as error:  # for the caller
+        except BaseException as error:  # passed to the caller
             outcome = (None, error)
         with state:
             ended.append(outcome)
@@ -31,7 +31,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, abandoned: Callabl
         try:
             loop.call_soon_threadsafe(wake)
         except RuntimeError:
-            pass  # the loop was closed: the caller has been told
+            pass  # the loop was closed, so the caller has an error already
 
     def wake() -> None:
         if not done.done():

@@ -25,8 +25,8 @@ class Reply(NamedTuple):
 
 
 class Failed(Exception):
-    """A try without a whole answer. sent: it may have been executed; final: every other try would fail in the same way; idle: nothing
-    came for too long."""
+    """A try without a complete answer. sent: it may have been executed; final: every other try would fail in the same way; idle: no bytes
+    arrived for too long."""
 
     def __init__(self, error: BaseException, sent: bool, final: bool = False, idle: bool = False) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -81,13 +81,13 @@ def _context(url: urllib.parse.SplitResult, ca_file: str | None, ssl_context: ss
 
 
 def _is_a(session: Any, module: str, name: str) -> bool:
-    """Without importing the module: whoever made the session has."""
+    """Without importing the module: the creator of the session has imported it."""
     kind = getattr(sys.modules.get(module), name, None)
     return kind is not None and isinstance(session, kind)
 
 
 class _Standard:
-    """A connection per try: a server that closes an idle one as the request goes out would look like an unknown outcome."""
+    """One connection per try: if a server closed an idle one as the request goes out, the outcome would be unknown."""
 
     def __init__(self, url: urllib.parse.SplitResult, context: ssl.SSLContext | None) -> None:
         self._url = url
@@ -155,7 +155,7 @@ class _OpenStandard:
 
 
 def _counted(left: int | None, part: bytes) -> int | None:
-    """What is left of a body with a length, after this part of it."""
+    """The remaining length of the body, if it is known, after this part."""
     if left is None:
         return None
     if not part and left > 0:
@@ -257,7 +257,7 @@ class _OpenRequests:
 
 
 def _refuse_half(method: str, got: Any) -> None:
-    """requests takes a response for whole whose connection ended before its Content-Length."""
+    """requests accepts a response as complete even if its connection ended before its Content-Length."""
     length = got.headers.get("Content-Length", "")
     read = getattr(got.raw, "tell", lambda: None)()
     if read is None or not length.isdigit() or method == "HEAD" or got.status_code in (204, 304):
@@ -267,7 +267,7 @@ def _refuse_half(method: str, got: Any) -> None:
 
 
 def _never_connected(error: BaseException) -> bool:
-    """requests has one ConnectionError for everything; urllib3's reason inside it tells them apart."""
+    """requests has one ConnectionError for all failures; urllib3's reason inside it distinguishes them."""
     reason = getattr(error.args[0] if error.args else None, "reason", None)
     return type(reason).__name__ in ("NewConnectionError", "ConnectTimeoutError", "NameResolutionError")
 

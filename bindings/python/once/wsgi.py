@@ -18,15 +18,15 @@ from once.current import RESERVED, claimed
 from once.events import Handle, Passed, Reply
 from once.gate import Gate, Request
 
-# Responses that a client reads as they come. They are passed on at once, and not kept.
+# Responses that a client reads as they arrive. They are passed on at once, and not recorded.
 STREAMED = ("text/event-stream", "application/x-ndjson", "application/jsonl")
 
 logger = logging.getLogger("once")
 
 
 class Middleware:
-    """config, settings: those of once.Gate; or a gate that is shared with others. caller: a function that returns who asks, from the
-    environ, as the application has verified it; None: the route's `caller` finds it in the request."""
+    """config, settings: those of once.Gate; or a shared gate. caller: a function that gets the environ and returns the caller as the
+    application has verified it; None: the route's `caller` identifies it."""
 
     def __init__(self, app: Any, config: str | os.PathLike[str] | Mapping[str, Any] | None = None, *,
                  settings: Mapping[str, Any] | None = None, gate: Gate | None = None,
@@ -86,7 +86,7 @@ class Middleware:
 
 
 class _Response:
-    """Collects what the application says."""
+    """Collects the application's response."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -100,7 +100,7 @@ class _Response:
         return self.collected.append
 
     def collect(self, chunks: Iterator[bytes], most: int) -> bool:
-        """Whether that was all of it: not if there is more than can be kept, or if the client should read it as it comes."""
+        """Returns whether the response is complete: not if it is over the limit, or if the client should read it as it arrives."""
         for chunk in chunks:
             self.collected.append(chunk)
             self._size += len(chunk)
@@ -114,7 +114,7 @@ class _Response:
 
 
 class _Rest:
-    """A body that is not kept: what was collected, then what follows."""
+    """A body that is not recorded: the part that was collected, then the rest."""
 
     def __init__(self, collected: list[bytes], chunks: Iterator[bytes], claim: Handle, made: Any) -> None:
         self._collected = collected
@@ -137,7 +137,7 @@ def _close(made: Any) -> None:
 
 
 def request_of(environ: Any, caller: bytes = b"") -> Request:
-    """Without its body."""
+    """The request without its body."""
     fields = [(name[5:].replace("_", "-").lower().encode("latin-1"), value.encode("latin-1"))
               for name, value in environ.items() if name.startswith("HTTP_") and isinstance(value, str)]
     for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
@@ -149,7 +149,7 @@ def request_of(environ: Any, caller: bytes = b"") -> Request:
 
 
 def target_of(environ: Any) -> bytes:
-    """As the client sent it, where the server says so; else put together again from the decoded path."""
+    """The target as the client sent it, if the server provides it; otherwise rebuilt from the decoded path."""
     raw: str = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
     if raw.startswith("/") or raw.lower().startswith(("http://", "https://")):  # a URL names the host, whatever Host says
         return raw.encode("latin-1")
@@ -159,7 +159,7 @@ def target_of(environ: Any) -> bytes:
 
 
 def _read(environ: Any, most: int) -> bytes:
-    """The body, or one byte more of it than allowed."""
+    """The body, or one byte more than allowed."""
     stream = environ["wsgi.input"]
     length = environ.get("CONTENT_LENGTH")
     if length:

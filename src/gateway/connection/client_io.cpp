@@ -21,7 +21,7 @@ Task<http::BodyChunk> ClientIo::next_body() {
       case BodyDecoder::Kind::bad: co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
       case BodyDecoder::Kind::need_more: break;
     }
-    if (buffer.filled()) buffer.widen(socket.loop().windows());
+    if (buffer.filled()) buffer.try_widen(socket.loop().windows());
     pace.begin_wait(socket.loop().now());
     const http::IoResult got = co_await socket.read_some(buffer.room(), pace.left());
     pace.end_wait(socket.loop().now(), got.bytes);
@@ -37,7 +37,7 @@ Task<http::BodyChunk> ClientIo::next_body() {
 void ClientIo::read_body_at_hand() {
   const bool has_more =
       head.framing.kind == http::Framing::Kind::length && head.framing.length > buffer.unread().size();
-  if (!has_more || !buffer.filled() || !buffer.widen(socket.loop().windows())) return;
+  if (!has_more || !buffer.filled() || !buffer.try_widen(socket.loop().windows())) return;
   buffer.commit(socket.read_ready(buffer.room()));
 }
 

@@ -62,8 +62,8 @@ struct ClientIo {
 
   // Reads more of the request's body.
   Task<http::BodyChunk> next_body();
-  // If the body did not fit into the buffer with its head: reads what has already arrived into a larger one, without
-  // waiting, so that it can be used in place.
+  // If the head and the body did not fit into the buffer together: reads the bytes that have already arrived into a
+  // larger one, without waiting, so that the body can be used in place.
   void read_body_at_hand();
 
   // How far the client is behind a client of a decent speed in the current message.

@@ -53,11 +53,11 @@ Connection::~Connection() {
   worker_.leave(*this);
 }
 
-bool Connection::close_if_idle() {
+ServedConnection::Closed Connection::close_if_idle() {
   const bool arrived = worker_.serves_arrived() && !io_.socket.quiet();
-  const bool closes = idle_ && !arrived;
-  if (closes) io_.socket.cancel();
-  return closes;
+  if (!idle_ || arrived) return Closed::no;
+  io_.socket.cancel();
+  return Closed::yes;
 }
 
 bool Connection::holds(Scarce what) const {
@@ -144,8 +144,8 @@ Task<void> Connection::refuse_plain_http() {
       request, problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https."));
 }
 
-// This applies also if the next request is already in the buffer, because the store may have been handed over. A new
-// connection that was in the listener's queue when the drain began gets its first request served.
+// Also if the next request is already in the buffer, because the store may have been handed over. A new connection
+// that was in the listener's queue when the drain began may send its first request.
 bool Connection::may_take_another() const {
   return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
 }
@@ -156,9 +156,9 @@ Task<Io> Connection::wait_for_request() {
   IoResult got = co_await io_.socket.read_some(io_.buffer.room(), std::min(idle, rest_after));
   if (got.status == Io::timed_out && idle > rest_after) {
     release_memory();
-    worker_.rests(*this);
+    worker_.set_idle(*this);
     got.status = co_await io_.socket.readable(idle - rest_after);
-    if (resting) worker_.wakes(*this);
+    if (in_idle_list) worker_.wakes(*this);
     io_.buffer.grow(first_buffer_size);
     // With TLS, readable may mean a partial record, which is no request yet.
     const Duration header = worker_.generation()->settings().timeouts.header;
@@ -209,7 +209,7 @@ Task<void> Connection::answer(RequestContext& request) {
   switch (key.kind) {
     case RequestKey::Kind::not_covered:
       request.key_ignored = key.ignored;
-      request.says_ignored = key.ignored && !shadowed;  // a route in shadow mode sends clients no marks
+      request.says_ignored = key.ignored && !shadowed;  // clients of a route in shadow mode see no headers of Once
       co_await unkeyed_.answer(request);
       co_return;
     case RequestKey::Kind::none: co_await unkeyed_.answer(request); co_return;

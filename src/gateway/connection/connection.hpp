@@ -27,7 +27,7 @@ class Connection final : private ServedConnection, private RoomMaker, private Cl
   Task<void> run();
 
  private:
-  bool close_if_idle() override;
+  Closed close_if_idle() override;
   void refuse_unread() override { reader_.refuse_unread(); }
   std::chrono::nanoseconds debt() const override { return io_.debt(); }
   void displace() override { io_.displace(); }

@@ -84,8 +84,8 @@ void CorsGrant::append_allowed(std::string& head) const {
 }
 
 void CorsGrant::apply(std::string& head) const {
-  std::string said;
-  said.reserve(head.size() + 512);
+  std::string with_cors;
+  with_cors.reserve(head.size() + 512);
   std::vector<std::string_view> exposed(exposed_by_us.begin(), exposed_by_us.end());
   exposed.push_back(policy_.wording.replay_header);
   bool varies = false;
@@ -103,14 +103,14 @@ void CorsGrant::apply(std::string& head) const {
     if (allowed() && same_name(name, "Access-Control-Expose-Headers")) {
       for (const std::string_view part : split(value, ',')) add_name(exposed, trim(part));
     }
-    if (!allowed() || !about_origins) said.append(line);
+    if (!allowed() || !about_origins) with_cors.append(line);
   }
   if (allowed()) {
-    append_allowed(said);
-    append_list(said, "Access-Control-Expose-Headers", exposed);
+    append_allowed(with_cors);
+    append_list(with_cors, "Access-Control-Expose-Headers", exposed);
   }
-  if (!varies) said.append("Vary: Origin\r\n");
-  head = std::move(said);
+  if (!varies) with_cors.append("Vary: Origin\r\n");
+  head = std::move(with_cors);
 }
 
 bool is_preflight(const http::RequestHead& head) {

@@ -72,7 +72,7 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   Task<Identified> identify(const RequestIdentity& identity, const std::optional<Key>& key);
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity,
                              const Fingerprint& fingerprint);
-  // The exchange's view of a request about a record, which executes nothing.
+  // The exchange's view of a request that reads or stops a record, and executes nothing.
   KeyedRequest request_about(RequestContext& request, const OperationId& operation);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
   struct AskedAbout {

@@ -138,7 +138,7 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
   head.clear();
   append_status_line(head, response.status, response.reason);
   head.append(response.headers).append(marks.extra);
-  reply.dated = true;  // set if the extra fields have a Date, from the backend or from us
+  reply.dated = true;  // set if the extra fields have a Date, from the backend or from Once
   append_field(head, "Idempotency-Status", name_of(marks.ending));
   if (!marks.replay_header.empty()) {
     append_field(head, marks.replay_header, "true");

@@ -1,5 +1,5 @@
-// The reply to the client: the backend's response, the recorded one, or a problem of our own. The head is complete
-// except for what only the connection knows (Connection, and the framing of a streamed body).
+// The reply to the client: the backend's response, the recorded one, or a problem of Once. The head is complete
+// except for the parts that only the connection knows (Connection, and the framing of a streamed body).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Writes the reply to a request: the exchange's, a problem of our own, a response that passes through, and interim
-// responses before those. Records in the request whether the connection can be kept.
+// Writes the reply to a request: the exchange's, a problem, a response that passes through, and interim responses
+// before those. Records in the request whether the connection can be kept.
 #pragma once
 
 #include <string_view>

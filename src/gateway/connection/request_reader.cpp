@@ -175,8 +175,8 @@ Task<RequestReader::BodyRead> RequestReader::take_part(const RequestContext& req
   }
   const bool in_memory = announces() && !on_disk;
   const std::size_t expected = in_memory ? static_cast<std::size_t>(io_.head.framing.length) : 0;
-  const bool room = held_.append(data, expected, request.settings().limits.max_body_memory);
-  co_return room ? BodyRead::whole : BodyRead::no_room;
+  const Reserved room = held_.append(data, expected, request.settings().limits.max_body_memory);
+  co_return room == Reserved::yes ? BodyRead::whole : BodyRead::no_room;
 }
 
 Task<RequestReader::BodyRead> RequestReader::spool_held(const RequestContext& request, const BodyBounds& bounds) {
@@ -210,7 +210,7 @@ Task<RequestReader::BodyRead> RequestReader::end_body(const RequestContext& requ
   const BodyRead spooled = co_await spool_held(request, bounds);
   if (spooled != BodyRead::whole) co_return spooled;
   held_.release();
-  if (!spooled_->take_memory()) co_return BodyRead::no_room;
+  if (spooled_->take_memory() == Reserved::no) co_return BodyRead::no_room;
   const SpoolResult<void> finished = co_await spooled_->finish();
   if (!finished) co_return spool_failed(request, finished.error());
   co_return BodyRead::whole;

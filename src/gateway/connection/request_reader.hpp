@@ -42,7 +42,7 @@ class RequestReader final : public BodyKeeper {
   // Call when the first bytes are in the buffer.
   Task<MessageRead> read_head(RequestContext& request);
 
-  // The common case without a wait: there is no body, or it arrived with the head and is used in place. False: call
+  // Takes the body without a wait, if there is none or it arrived with the head: it is used in place. Otherwise call
   // read_body().
   bool take_body_at_hand(std::size_t limit);
   Task<MessageRead> read_body(RequestContext& request, const BodyBounds& bounds);
@@ -97,7 +97,7 @@ class RequestReader final : public BodyKeeper {
   ClientIo& io_;
   ReplyWriter& writer_;
   RoomMaker& room_;
-  HeldBody held_;  // the body, if it is not in the buffer as a whole, or its next part for the disk
+  HeldBody held_;  // the body, if it is not all in the buffer, or its next part for the disk
   std::string_view body_;
   std::unique_ptr<SpooledBody> spooled_;
   std::coroutine_handle<> awaits_sending_;

@@ -34,7 +34,7 @@ class AtWork {
       next = &all.ends_;
       previous->next = this;
       all.ends_.previous = this;
-      if (previous == &all.ends_) all.tell_oldest();
+      if (previous == &all.ends_) all.publish_oldest();
     }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
@@ -42,7 +42,7 @@ class AtWork {
       const bool was_oldest = previous == &all_.ends_;
       previous->next = next;
       next->previous = previous;
-      if (was_oldest) all_.tell_oldest();
+      if (was_oldest) all_.publish_oldest();
     }
 
    private:
@@ -56,7 +56,7 @@ class AtWork {
   }
 
  private:
-  void tell_oldest() { oldest_since_.store(ends_.next->since.count(), std::memory_order_relaxed); }
+  void publish_oldest() { oldest_since_.store(ends_.next->since.count(), std::memory_order_relaxed); }
 
   Link ends_;  // list head, the oldest first; its own time stays zero
   std::atomic<Nanoseconds::rep> oldest_since_ = 0;

@@ -103,12 +103,12 @@ struct BackendAnswer {
 };
 
 // What the Idempotency-Policy field of the response asks for.
-inline BackendPolicy policy_said_in(const http::ResponseHead& head) {
-  BackendPolicy said;
+inline BackendPolicy backend_policy_in(const http::ResponseHead& head) {
+  BackendPolicy policy;
   for (const http::Field& field : head.fields) {
-    if (same_name(field.name, "Idempotency-Policy")) said.add(field.value);
+    if (same_name(field.name, "Idempotency-Policy")) policy.add(field.value);
   }
-  return said;
+  return policy;
 }
 
 class Backend {

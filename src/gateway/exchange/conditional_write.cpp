@@ -72,7 +72,7 @@ Task<std::optional<Problem>> ConditionalWrite::begin() {
   co_return refused;
 }
 
-// Sets `claimed_` if we own the resource.
+// Sets `claimed_` if the claim was granted.
 Task<std::optional<Problem>> ConditionalWrite::claim() {
   const Policy& policy = write_.policy;
   // Only the path identifies the resource: host and query must not let two writers in at once.
@@ -190,7 +190,7 @@ Task<std::optional<Problem>> ConditionalWrite::check() {
   co_return std::nullopt;
 }
 
-// The lease is renewed while we read the resource. If half of it has passed anyway, ask the store before sending.
+// The lease is renewed while the resource is read. If half of it has passed anyway, ask the store before sending.
 Task<std::optional<Problem>> ConditionalWrite::hold() {
   if (!claimed_) co_return std::nullopt;
   const ClaimResult held = co_await claimant_.hold(op_, asked_.held_since);

@@ -1,6 +1,6 @@
 // A write on a route with conditional.if_match, with or without conditions. It is checked and forwarded while its
-// resource is claimed in the store, so that of two writers that name the same state only one finds it, at whatever
-// gateway. The claim belongs to the resource and to no caller or key. docs/guides/conditional.md says what holds.
+// resource is claimed in the store: if two writers name the same state, only one of them succeeds, at whatever
+// gateway. The claim belongs to the resource and to no caller or key. docs/guides/conditional.md has the guarantees.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ class ConditionalWrite {
 
   // Waits for earlier writers, claims the resource, and compares its state with the conditions. Returns a problem if
   // the write must not be sent; then nothing is held. Otherwise call end() later. Conditions that were checked are
-  // removed from the head, because the backend does not know our tags. A backend with tags of its own gets the
+  // removed from the head, because the backend does not know Once's tags. A backend with tags of its own gets the
   // conditions unchanged and decides itself.
   Task<std::optional<Problem>> begin();
   // Asked immediately before the first byte of the write.

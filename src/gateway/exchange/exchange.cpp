@@ -32,7 +32,7 @@ Delivery weighed(const BackendAnswer& answer, const RecordPolicy& policy) {
                policy);
 }
 
-void tell_unknown(Answers answers, BackendAnswer& answer) {
+void answer_unknown(Answers answers, BackendAnswer& answer) {
   if (answer.refused) {
     answers.unknown(answer.refused->status, std::move(answer.refused->detail));
   } else if (answer.delivery == Delivery::timed_out) {
@@ -241,8 +241,8 @@ void Exchange::answer_at_work_unseen() {
   }
 }
 
-// The claim is ours. If this process already executes the operation, that execution gets the claim and this request
-// waits for it.
+// The claim was granted. If this process already executes the operation, that execution gets the claim and this
+// request waits for it.
 Task<Exchange::Step> Exchange::start() {
   const Executions::Entered entered = co_await claimant_.enter(op_, work_);
   if (entered == Executions::Entered::yes) {
@@ -268,7 +268,7 @@ Task<void> Exchange::leave_work() {
   ports_.waiters.notify(request_->id);
 }
 
-// The claim is ours and durable. It ends in one of three ways: finished, released if nothing was sent, or left as
+// The claim is granted and durable. It ends in one of three ways: finished, released if nothing was sent, or left as
 // unknown.
 Task<void> Exchange::execute() {
   ONCE_ASSERT(op_.status == OpStatus::done && op_.verdict == Verdict::execute && op_.record.has_value());
@@ -312,7 +312,7 @@ BackendRequest Exchange::to_backend(const SendPermit* permit) const {
           .keeper = request_->keeper};
 }
 
-// The claim was released, or is no longer ours.
+// The claim was released, or another owner has it.
 void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
   if (is_answered(answer.delivery)) {
     reply_with(answer, Ending::executed);
@@ -396,7 +396,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       if (answered) {
         reply_with(answer, Ending::unknown);
       } else {
-        tell_unknown(answers(), answer);
+        answer_unknown(answers(), answer);
       }
       co_return;
     }
@@ -411,7 +411,7 @@ void Exchange::answer_unsent(Delivery delivery, Ending ending) {
   }
 }
 
-// Retries while the claim can still be ours: the outcome is known, and losing it would be the worst failure.
+// Retries while the claim may still be valid: the outcome is known, and losing it would be the worst failure.
 Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome) {
   ONCE_ASSERT(state == State::succeeded || state == State::failed || state == State::unknown);
   ONCE_ASSERT((state == State::succeeded) == (outcome != nullptr));
@@ -511,7 +511,7 @@ Task<void> Exchange::bypass(Nonce asked) {
   co_await lease_.stop();
   const Verb verb = was_sent(answer.delivery) ? Verb::finish : Verb::release;
   const bool uncertain = claimed_.stands == Stands::perhaps;
-  if (take_handed(op_, &work_)) {
+  if (take_handed(op_, &work_) == NewerClaim::taken) {
     co_await settle_answer(answer);
     if (uncertain) claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
   } else {
@@ -529,8 +529,8 @@ Task<void> Exchange::bypass(Nonce asked) {
   co_await leave_work();
 }
 
-// We did not know that we have the claim, but only this request can have executed under it: its response is the
-// outcome.
+// The claim was granted without this process knowing it, but only this request can have executed under it: its
+// response is the outcome.
 void Exchange::end_bypassed(const Settlement& settlement, OutcomeBytes outcome, const Nonce& asked) {
   Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
   end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded

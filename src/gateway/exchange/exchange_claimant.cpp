@@ -46,8 +46,7 @@ void ExchangeClaimant::store_answered(const Op& op) {
   if (quota_ != nullptr) quota_->answered(op);
 }
 
-// A claim that is certainly ours is always ended: there are at most as many as requests in progress when the store went
-// down.
+// A granted claim is always ended: there are at most as many as requests in progress when the store went down.
 void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
   if (claim == Stands::perhaps && ports_.metrics.unsettled.value() >= most_unsettled) return;
   if (claim == Stands::yes && quota_ != nullptr) quota_->ends_later(end);
@@ -61,8 +60,8 @@ Task<WaitEnd> owner_ends(OwnerWait& owner, const ExchangePorts& ports, Operation
   ports.metrics.waiting.subtract();
   if (end == WaitEnd::limit && seen.status != OpStatus::done) co_return WaitEnd::store_failed;
   // Claiming again returns the store's error to the client, unless this process executes the operation.
-  const bool tells_why = end == WaitEnd::store_failed && !ports.executions.has(id);
-  co_return tells_why ? WaitEnd::owner_ended : end;
+  const bool claims_again = end == WaitEnd::store_failed && !ports.executions.has(id);
+  co_return claims_again ? WaitEnd::owner_ended : end;
 }
 
 }  // namespace once::gateway

@@ -40,9 +40,9 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
       backend_policy_.add(field.value);
       continue;
     }
-    const bool for_nobody = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||
+    const bool is_dropped = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||
                             same_name(field.name, "Content-Length") || same_name(field.name, "X-Request-Id");
-    if (for_nobody) continue;
+    if (is_dropped) continue;
     dated = dated || same_name(field.name, "Date");
     unstored_fields_.append(field.line);
   }

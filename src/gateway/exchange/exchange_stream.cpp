@@ -66,7 +66,7 @@ struct Exchange::Streamed {
   const Settlement settlement;  // if it comes whole
 };
 
-// While the rest is still to come the backend is executing the operation, so the claim stays open.
+// Until the rest has arrived the backend is executing the operation, so the claim stays open.
 bool Exchange::replies_before_end(const BackendAnswer& answer) const {
   if (answer.delivery == Delivery::streaming) return true;
   return answer.delivery == Delivery::oversize && ports_.streams != nullptr && request_->streams != nullptr;
@@ -76,7 +76,7 @@ StreamLimits Exchange::stream_limits(const BackendAnswer& answer) const {
   const RecordPolicy& policy = request_->policy.record;
   const StreamedHead head{.status = answer.head->status,
                           .content_type = answer.head->find("Content-Type").value_or(""),
-                          .said = backend_policy_};
+                          .backend = backend_policy_};
   return {.max_stream = is_recorded_as_it_streams(head, policy) ? policy.max_stream : policy.max_body,
           .silence = request_->policy.timeouts.stream_idle,
           .abandon_after = policy.abandon_after,
@@ -104,7 +104,7 @@ StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
           .memory = ports_.memory};
 }
 
-// The claim is ours and the backend has begun to answer. Head and chunks are durable before they are sent to the
+// The claim was granted and the backend has begun to answer. Head and chunks are durable before they are sent to the
 // client, and the end is sent once the outcome is recorded. A response that is too large is recorded only at its end.
 Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   backend_policy_ = {};
@@ -163,7 +163,7 @@ Task<void> Exchange::relay_bypassed(BackendAnswer& answer, Duration sent_at, Non
   const StreamEnd end = co_await recorder.relay(*answer.source);
   co_await lease_.stop();
   const bool uncertain = claimed_.stands == Stands::perhaps;
-  if (take_handed(op_, &work_)) {
+  if (take_handed(op_, &work_) == NewerClaim::taken) {
     co_await settle_stream(end, streamed);
     if (uncertain) claimant_.end_later(end_of(op_, Verb::finish, asked), Stands::perhaps);
   } else {

@@ -84,7 +84,7 @@ Task<LifeEnd::Marked> LifeEnd::mark() {
   op.verb = Verb::claim;
   op.id = marker_;
   op.route = "(life)";               // what operators see; no route pattern looks like this
-  op.nonce = ports_.random.nonce();  // the same nonce for all tries: if an answer is lost, its claim is still ours
+  op.nonce = ports_.random.nonce();  // the same nonce for all tries: if an answer is lost, its claim is still valid
   op.terms = {.on_unknown = OnUnknown::retry,
               .takeover_after = Duration::zero(),
               .lease = Duration::zero(),

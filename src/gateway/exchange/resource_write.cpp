@@ -57,9 +57,9 @@ Task<BackendAnswer> ResourceBackend::send(const BackendRequest& request) {
   permitted.permit = &permit;
   answer = co_await write_.backend().send(permitted);
   // A head that reports success counts, whatever happens to its body.
-  const int said = is_answered(answer.delivery) ? answer.head->status : answer.begun_status;
-  if (said != 0) {
-    std::optional<Problem> half = co_await write_.answered(said);
+  const int reported = is_answered(answer.delivery) ? answer.head->status : answer.begun_status;
+  if (reported != 0) {
+    std::optional<Problem> half = co_await write_.answered(reported);
     if (half) {
       answer = BackendAnswer();
       answer.delivery = Delivery::lost;

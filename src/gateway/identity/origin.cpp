@@ -78,7 +78,7 @@ void Origin::trust(const http::AddressSet& proxies) {
 
 bool Origin::keeps(std::string_view name, ForwardedFields fields) const {
   if (fields == ForwardedFields::off) return true;
-  // also those we do not write ourselves: a backend may read the other kind
+  // Also fields that Once does not write: a backend may read them.
   if (peer_ == PeerTrust::client) return false;
   if (same_variable(name, forwarded_field)) return !says_forwarded(fields);
   // A trusted proxy knows the scheme and host that the client asked for.

@@ -81,9 +81,9 @@ FoundSource find_source(const CallerSource& source, const http::RequestHead& hea
 }
 
 std::string client_ip(const http::RequestHead& head, const CallerFacts& facts) {
-  static const http::AddressSet nobody;
+  static const http::AddressSet no_proxies;
   const auto address =
-      client_address(head, facts.peer, facts.trusted_proxies != nullptr ? *facts.trusted_proxies : nobody);
+      client_address(head, facts.peer, facts.trusted_proxies != nullptr ? *facts.trusted_proxies : no_proxies);
   return address ? address->text() : "";
 }
 
@@ -99,7 +99,7 @@ std::string_view mark_of(Kind kind) {
   return "";
 }
 
-std::string what_is_missing(const CallerSource& source) {
+std::string description_of(const CallerSource& source) {
   switch (source.kind) {
     case Kind::header: return "the header " + source.name;
     case Kind::proxy_header: return "the header " + source.name + " from a trusted proxy";
@@ -298,7 +298,7 @@ std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& sc
   }
   if (policy.caller_missing == CallerMissing::anonymous || scope.missing() == nullptr) return std::nullopt;
   Problem refused = problem(ProblemKind::caller_required,
-                            fmt::format("A request with a key needs {}.", what_is_missing(*scope.missing())));
+                            fmt::format("A request with a key needs {}.", description_of(*scope.missing())));
   if (std::ranges::any_of(policy.caller, [](const CallerSource& source) { return source.kind == Kind::jwt; })) {
     refused.challenge = "Bearer";
   }

@@ -1,10 +1,10 @@
 // Limits of one caller at this gateway: requests in progress, new keys a second, bytes of recorded responses. Counted
-// per gateway since its start, across reloads. Callers are known by tag, never by name; those without identity are one
-// caller. Addresses have a table of the same kind, because an unauthenticated client can pretend to be any number of
-// callers.
+// per gateway since its start, across reloads. Callers are known by tag, never by name; those without identity are
+// one caller. Addresses have a table of the same kind, because an unauthenticated client can pretend to be any number
+// of callers.
 //
-// Memory is bounded: a caller that has nothing to be remembered for is dropped, and beyond a fixed number the
-// one that was idle the longest starts anew.
+// Memory is bounded: a caller without any counts is dropped, and beyond a fixed number the entry that was idle the
+// longest is dropped, too.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class ExpiringBytes {
   void add(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
   // Coarser: up to half of their life too long, so that they leave buckets to what lives longer.
   void add_briefly(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
-  // Some that were added, and would have gone at that time.
+  // Releases bytes that were added, and would have been released at `until`.
   void remove(std::size_t bytes, std::chrono::nanoseconds until, std::chrono::nanoseconds now);
   std::size_t live(std::chrono::nanoseconds now) const;
   // When the first bytes will be released; zero if there are none.
@@ -50,7 +50,7 @@ class ExpiringBytes {
   void add(std::size_t bytes, std::chrono::nanoseconds life, std::chrono::nanoseconds width,
            std::chrono::nanoseconds now);
 
-  // Nine for what lives equally long, three for what was added briefly, four for the rest.
+  // Nine for equal lifetimes, three for bytes that were added briefly, four for the rest.
   std::array<Bucket, 16> buckets_;
 };
 
@@ -76,13 +76,13 @@ class CallerTable {
   std::optional<Refusal> take_key(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
   // The key was not new: uncounts it.
   void give_back_key(const TenantTag& caller, const CallerLimits& limits);
-  // Updates what the store keeps for a record, from `was` to `is`.
+  // Updates the bytes counted for a record, from `was` to `is`.
   void stored(const TenantTag& caller, const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is,
               std::chrono::nanoseconds now);
-  // The store has this much for a while that belongs to no record any more.
+  // The store keeps these bytes for a while, although they belong to no record any more.
   void left(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
             std::chrono::nanoseconds now);
-  // The store has removed it before its time.
+  // The store has removed the record before it expired.
   void removed(const TenantTag& caller, const StoredBytes& was, std::chrono::nanoseconds now);
   // Whether the stored bytes are below the quota.
   bool has_room(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
@@ -124,7 +124,7 @@ class CallerTable {
 class CallerUse {
  public:
   CallerUse() = default;
-  // Tests false afterwards if the caller has reached its limit.
+  // Counts nothing if the caller has reached its limit.
   CallerUse(CallerTable& table, const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now)
       : table_(table.begin(caller, limits, now) ? &table : nullptr), caller_(caller) {}
   CallerUse(const CallerUse&) = delete;

@@ -1,19 +1,21 @@
-// What each holder has of an amount that all share: at most as much as is left for the others. Holders are proven
-// callers and addresses (RequestIdentity::holder()). Thread-safe.
+// Shares of a common amount, such as memory: no holder may take more than what is left for the others. Holders are
+// proven callers and addresses (RequestIdentity::holder()). Thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <map>
 #include <mutex>
 
+#include "base/reserved.hpp"
 #include "core/operation.hpp"
 
 namespace once::gateway {
 
 class HolderShares {
  public:
-  // False: the holder would have more than is left of `most`, and nothing was taken. The first always finds room.
-  bool take(const TenantTag& holder, std::size_t bytes, std::size_t most);
+  // Reserves bytes, unless the holder would then have more than is left of `most` for the others. A holder gets any
+  // amount while no other has a share.
+  Reserved take(const TenantTag& holder, std::size_t bytes, std::size_t most);
   void give_back(const TenantTag& holder, std::size_t bytes);
 
  private:

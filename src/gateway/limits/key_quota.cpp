@@ -9,11 +9,11 @@ namespace once::gateway {
 
 namespace {
 
-// What a store needs for a key besides its outcome: two records of the journal, each with the labels.
+// The size of a key in the store without its outcome: two records of the journal, each with the labels.
 constexpr std::size_t bytes_of_record = 384;
-// What a store takes for a chunk beside its bytes: in the journal its frame, padding and the mark of its write.
+// The overhead of a chunk in the store: in the journal its frame, padding and the mark of its write.
 constexpr std::size_t bytes_of_chunk = 112;
-// To the head of a response: stopped_outcome().
+// The most bytes that stopped_outcome() adds to the head of a response.
 constexpr std::size_t most_that_a_stop_adds = 64;
 
 std::string describe(CallerLimit limit) {
@@ -153,7 +153,7 @@ std::size_t KeyQuota::most_of_outcome(State state, const OutcomeBytes& outcome, 
   return may_be_stopped ? std::max(size, head_ + most_that_a_stop_adds) : size;
 }
 
-// Also for a claim that was made by another request and handed to this one.
+// Also counts a claim that was made by another request and handed to this one.
 void KeyQuota::ended(const Op& op) {
   claimed_ = true;
   id_ = op.id;
@@ -169,7 +169,7 @@ void KeyQuota::ended(const Op& op) {
         op.terms.ttl);
 }
 
-// Charges what became of a claim that was lost.
+// Charges the record that replaced a lost claim.
 void KeyQuota::seen(const Op& op) {
   if (!op.record) {
     count({}, life_);

@@ -29,7 +29,7 @@ struct QuotaTables {
   void evicted(const Evicted& what, std::chrono::nanoseconds running);
 };
 
-// Counts by what this store does: what it evicts is given back, and what it reclaims late counts for that long.
+// Follows the store: returns evicted bytes to their quota, and counts bytes that the store frees late until then.
 void follow_store(Store& store, const std::shared_ptr<QuotaTables>& tables, const Clock& clock);
 
 class KeyQuota {
@@ -39,7 +39,7 @@ class KeyQuota {
   KeyQuota(QuotaTables& tables, const Limits& limits, const Clock& clock)
       : tables_(tables), limits_(limits), clock_(clock) {}
 
-  // Counts the request as in progress for its caller until this is destroyed. False: the caller has reached its limit.
+  // Counts the request as in progress for its caller until this is destroyed, unless it has reached its limit.
   bool begin(const TenantTag& caller);
   // Charges new keys to this network too. nullopt: to none.
   void charge(const std::optional<TenantTag>& network) { network_ = network; }
@@ -52,13 +52,13 @@ class KeyQuota {
   bool has_room_for(const Op& op);
   // Call when the store has answered an op of this request.
   void answered(const Op& op);
-  // This op will end the claim after the request is over.
+  // This op will end the claim after the request has been answered.
   void ends_later(const Op& op);
   // Call at the end of the request: gives back a key that was not new.
   void settle(const Reply& reply);
 
  private:
-  // What the store keeps for this request's claim.
+  // The bytes that the store keeps for this request's claim.
   struct Kept {
     std::size_t record = 0;
     std::size_t chunks = 0;
@@ -78,7 +78,7 @@ class KeyQuota {
   // A newer claim, without chunks, may have been handed to the request.
   void follow(const Nonce& nonce);
   void count(const Kept& kept, Duration life);
-  // Chunks that are no longer needed, but may still take space in the store.
+  // Charges chunks that are no longer needed, but may still take space in the store.
   void leave(std::size_t bytes);
 
   QuotaTables& tables_;

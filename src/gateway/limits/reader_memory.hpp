@@ -1,5 +1,5 @@
 // The memory of readers of recorded chunks: at most half of limits.max_body_memory, so that responses can be recorded
-// however many readers there are. One caller's readers may use as much as they leave for others.
+// however many readers there are. One caller's readers may use at most as much as is left for other callers.
 #pragma once
 
 #include <cstddef>

@@ -13,22 +13,22 @@ constexpr Duration room_pause = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Task<http::Reserved> TagRoom::take(std::size_t bytes) {
-  co_return usage_.take(HeldFor::tag, bytes, most_) ? http::Reserved::yes : http::Reserved::no;
+Task<Reserved> TagRoom::take(std::size_t bytes) {
+  co_return usage_.take(HeldFor::tag, bytes, most_);
 }
 
-Task<http::Reserved> ResponseMemory::take(std::size_t bytes) {
+Task<Reserved> ResponseMemory::take(std::size_t bytes) {
   Duration waited{};
-  while (!usage_.take(HeldFor::response, bytes, most_for_response())) {
+  while (usage_.take(HeldFor::response, bytes, most_for_response()) == Reserved::no) {
     if (waited >= longest_wait_for_room) {
       metrics_.bodies_dropped.add();
-      co_return http::Reserved::no;
+      co_return Reserved::no;
     }
     room_.make_room();
     co_await sleep_for(home_, room_pause);
     waited += room_pause;
   }
-  co_return http::Reserved::yes;
+  co_return Reserved::yes;
 }
 
 Task<std::optional<ReaderMemory::Room>> ResponseMemory::room_to_read(std::size_t bytes) {
@@ -53,7 +53,7 @@ OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, O
   OutcomeBytes shared = outcomes_.replay(id, nonce, std::move(outcome), caller_, most_);
   if (shared) return shared;
   metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
-  // If there is room, only this holder's share is used up: make room at no other client's cost.
+  // If there is room, only this holder has used up its share: free its own memory, and disconnect no other client.
   if (usage_.has_room(size, most_)) {
     room_.make_own_room();
   } else {

@@ -33,7 +33,7 @@ class TagRoom final : public http::CollectRoom {
   explicit TagRoom(Usage& usage) : usage_(usage) {}
 
   void begin(std::size_t most) { most_ = most; }
-  Task<http::Reserved> take(std::size_t bytes) override;
+  Task<Reserved> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::tag, bytes); }
 
  private:
@@ -58,7 +58,7 @@ class ResponseMemory final : public http::CollectRoom {
   // The limit for all bodies while a response must be recorded.
   std::size_t most_for_response() const { return most_ + most_ / 4; }
 
-  Task<http::Reserved> take(std::size_t bytes) override;
+  Task<Reserved> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::response, bytes); }
 
   // Memory for reading a recorded response in parts. Waits a moment; nullopt: there is none.

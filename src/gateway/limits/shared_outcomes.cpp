@@ -62,8 +62,8 @@ OutcomeBytes SharedOutcomes::share(const Key& key, OutcomeBytes outcome, HeldFor
   std::shared_ptr<Entry> entry = find(key);
   if (!entry || *entry->bytes != *outcome) {
     const std::size_t size = outcome->size();
-    if (holder != nullptr && !shares_.take(*holder, size, most)) return nullptr;
-    if (!usage_.take(what, size, most)) {
+    if (holder != nullptr && shares_.take(*holder, size, most) == Reserved::no) return nullptr;
+    if (usage_.take(what, size, most) == Reserved::no) {
       if (holder != nullptr) shares_.give_back(*holder, size);
       return nullptr;
     }

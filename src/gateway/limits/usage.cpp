@@ -23,14 +23,14 @@ std::string_view name_of(HeldFor what) {
   return "";
 }
 
-bool Usage::take(HeldFor what, std::size_t bytes, std::size_t most) {
+Reserved Usage::take(HeldFor what, std::size_t bytes, std::size_t most) {
   const std::size_t before = body_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (before > most || bytes > most - before) {
     body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    return false;
+    return Reserved::no;
   }
   bytes_held_for[static_cast<std::size_t>(what)].fetch_add(bytes, std::memory_order_relaxed);
-  return true;
+  return Reserved::yes;
 }
 
 void Usage::give_back(HeldFor what, std::size_t bytes) {
@@ -39,19 +39,19 @@ void Usage::give_back(HeldFor what, std::size_t bytes) {
   ONCE_ASSERT(all >= bytes && own >= bytes);
 }
 
-bool HeldBody::append(std::string_view data, std::size_t expected, std::size_t most) {
+Reserved HeldBody::append(std::string_view data, std::size_t expected, std::size_t most) {
   const std::size_t needed = bytes_.size() + data.size();
   if (needed > bytes_.capacity()) {
     const std::size_t doubled = std::max(bytes_.capacity() * 2, least_growth);
     // Reserve no more than the expected length, if it is known: most bodies announce one.
     const std::size_t wanted = std::max(needed, expected > 0 ? std::min(expected, doubled) : doubled);
     const std::size_t more = wanted - std::min(wanted, counted_);
-    if (!usage_.take(HeldFor::request, more, most)) return false;
+    if (usage_.take(HeldFor::request, more, most) == Reserved::no) return Reserved::no;
     counted_ += more;
     bytes_.reserve(wanted);
   }
   bytes_.append(data);
-  return true;
+  return Reserved::yes;
 }
 
 void HeldBody::clear() {

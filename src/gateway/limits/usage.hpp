@@ -1,4 +1,4 @@
-// What the process uses of its limits: keyed requests in progress, and memory of bodies. Shared by the workers; over a
+// The process's use of its limits: keyed requests in progress, and memory of bodies. Shared by the workers. Over a
 // limit, new requests are refused before they use any.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/layers.hpp"
+#include "base/reserved.hpp"
 
 namespace once::gateway {
 
@@ -28,12 +29,12 @@ std::string_view name_of(HeldFor what);
 struct Usage {
   std::atomic<std::size_t> in_flight = 0;
   std::atomic<std::size_t> body_bytes = 0;                              // limits.max_body_memory
-  std::array<std::atomic<std::size_t>, held_for_count> bytes_held_for;  // of those, by HeldFor
+  std::array<std::atomic<std::size_t>, held_for_count> bytes_held_for;  // the same by HeldFor
 
-  // Reserves memory. False: more than `most` would be in use in the whole process; nothing was reserved.
-  bool take(HeldFor what, std::size_t bytes, std::size_t most);
+  // Reserves memory, unless more than `most` bytes would then be in use in the whole process.
+  Reserved take(HeldFor what, std::size_t bytes, std::size_t most);
   void give_back(HeldFor what, std::size_t bytes);
-  // Whether so much would find room now.
+  // Whether `bytes` more would fit now.
   bool has_room(std::size_t bytes, std::size_t most) const {
     return body_bytes.load(std::memory_order_relaxed) + bytes <= most;
   }
@@ -66,8 +67,8 @@ struct Usage {
   }
 };
 
-// A body being collected. Its memory, used or not, is counted by bytes received, not by bytes announced, so that
-// announcing a length costs others nothing.
+// A body being collected. Bytes received are counted, including the unused capacity of the buffer, and not bytes
+// announced: announcing a length costs other requests nothing.
 class HeldBody {
  public:
   explicit HeldBody(Usage& usage) : usage_(usage) {}
@@ -80,8 +81,8 @@ class HeldBody {
     return size <= counted_ || usage_.has_room(size - counted_, most);
   }
 
-  // False: it does not fit into `most` bytes of the whole process. `expected` is the whole length, if known.
-  bool append(std::string_view data, std::size_t expected, std::size_t most);
+  // Appends the data if it fits into `most` bytes of the whole process. `expected` is the whole length, if known.
+  Reserved append(std::string_view data, std::size_t expected, std::size_t most);
   std::string_view view() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
 

@@ -157,7 +157,7 @@ Task<PassThrough::Sent> PassThrough::send_fresh() {
 
 // Keep the first connection until a second one has accepted the request: its response is used if there is no second.
 Task<PassThrough::Sent> PassThrough::send_elsewhere() {
-  if (!request_->backend.group().retry_elsewhere(turn_)) co_return Sent::unreachable;
+  if (request_->backend.group().retry_elsewhere(turn_) == UpstreamGroup::Retried::no) co_return Sent::unreachable;
   repeated_ = true;
   UpstreamConnectionPtr first = std::move(upstream_);
   const Sent sent = co_await send_request();
@@ -170,8 +170,8 @@ Task<PassThrough::Sent> PassThrough::send_elsewhere() {
 Task<UpstreamConnectionPtr> PassThrough::connection() {
   const Duration idle_max = repeatable_ ? request_->safe_idle_max : request_->unsafe_idle_max;
   UpstreamGroup& group = request_->backend.group();
-  UpstreamConnectionPtr rested = group.take_rested(turn_, idle_max);
-  if (rested) co_return std::move(rested);
+  UpstreamConnectionPtr idle = group.take_idle(turn_, idle_max);
+  if (idle) co_return std::move(idle);
   looking_ = true;
   watch_client();
   UpstreamConnectionPtr fresh = co_await group.connect(turn_, idle_max, request_->timeouts.connect);
@@ -244,7 +244,7 @@ void PassThrough::observe_whole(std::string_view body) {
   request_->observer->body_ended();
 }
 
-// Runs beside the response: a backend may answer before it has read everything.
+// Runs concurrently with the response: a backend may answer before it has read everything.
 Task<void> PassThrough::upload() {
   while (true) {
     const BodyChunk chunk = co_await client_.next_body();
@@ -308,7 +308,7 @@ void PassThrough::peer_moved(Socket::Peer what) {
   const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
   if (!left) return;
   client_gone_ = true;
-  if (upstream_ && !goes_on_alone()) upstream_->socket().cancel();
+  if (upstream_ && !continues_without_client()) upstream_->socket().cancel();
 }
 
 void PassThrough::note_served(UpstreamConnection::HeadRead read) {
@@ -343,8 +343,8 @@ Task<PassedResult> PassThrough::relay() {
       const Sent sent = co_await send_elsewhere();
       if (sent == Sent::ok) continue;
     }
-    const bool goes_on = goes_on_alone() && read == UpstreamConnection::HeadRead::ok;
-    if ((client_gone_ || client_.sent_end) && !goes_on) co_return PassedResult{};
+    const bool continues = continues_without_client() && read == UpstreamConnection::HeadRead::ok;
+    if ((client_gone_ || client_.sent_end) && !continues) co_return PassedResult{};
     if (read != UpstreamConnection::HeadRead::ok) co_return unanswered(read);
     const int status = upstream_->head().status;
     if (status >= 200) break;
@@ -360,7 +360,7 @@ Task<PassedResult> PassThrough::relay() {
       continue;
     }
     const Io relayed = co_await relay_interim();
-    if (relayed != Io::ok && !goes_on) co_return PassedResult{};
+    if (relayed != Io::ok && !continues) co_return PassedResult{};
     if (status == 101) {
       client_.socket.unwatch();
       co_await tunnel(client_.socket, client_.buffer, upstream_->socket(), upstream_->buffer(),
@@ -519,7 +519,7 @@ Task<PassedResult> PassThrough::relay_body() {
 Task<PassedResult> PassThrough::read_rest_alone() {
   PassedResult result{.status = upstream_->head().status, .keep = false, .whole = false, .problem = {}, .detail = {}};
   auto rest = http::Transfer::cut_off;
-  if (goes_on_alone()) rest = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
+  if (continues_without_client()) rest = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
   result.whole = rest == http::Transfer::whole;
   co_return result;
 }

@@ -55,7 +55,7 @@ struct PassedRequest {
   // Begun, and ended by the caller. Once the write was sent, a client that leaves does not cancel it, because its
   // outcome must be known.
   ResourceWrite* write = nullptr;
-  std::string_view body = {};  // the body of a write, read completely and framed by us
+  std::string_view body = {};  // the body of a write, read completely and framed by Once
   UpstreamUse* use = nullptr;  // filled in up to the head of the response, unless it is null
 };
 
@@ -133,7 +133,7 @@ class PassThrough final : private http::Socket::Watcher {
   // Whether the backend switched to an offered protocol.
   bool switched_as_asked() const;
   // Whether to read on without the client. An event stream has no end to wait for.
-  bool goes_on_alone() const { return request_->write != nullptr && !events_; }
+  bool continues_without_client() const { return request_->write != nullptr && !events_; }
   // The longest silence of the backend. A write to a resource keeps others waiting.
   Duration longest_silence() const {
     return request_->write != nullptr ? request_->timeouts.response : request_->timeouts.stream_idle;
@@ -153,8 +153,8 @@ class PassThrough final : private http::Socket::Watcher {
   bool chunk_out_ = false;
   bool interim_relayed_ = false;          // the client has seen part of a response
   bool repeatable_ = false;               // is_repeatable()
-  bool repeated_ = false;                 // it was resent, and is not resent again
-  bool body_asked_for_ = false;           // we sent the client 100 Continue
+  bool repeated_ = false;                 // Once sent the client 100 Continue
+  bool body_asked_for_ = false;           // Once sent the client 100 Continue
   std::optional<std::string_view> held_;  // body bytes that were read and not yet relayed
   std::string etag_;                      // the ETag to add; empty: none
   std::string upgrade_;                   // protocols offered to the backend

@@ -94,7 +94,8 @@ void Shadow::body_part(std::string_view data) {
   }
   const bool announced = head_.framing.kind == http::Framing::Kind::length;
   const std::size_t expected = announced ? static_cast<std::size_t>(head_.framing.length) : 0;
-  if (!body_.append(data, expected, generation_->settings().limits.max_body_memory)) decide(Shadowed::overloaded);
+  const Reserved room = body_.append(data, expected, generation_->settings().limits.max_body_memory);
+  if (room == Reserved::no) decide(Shadowed::overloaded);
 }
 
 void Shadow::body_ended() {
@@ -124,7 +125,7 @@ void Shadow::answered(const http::ResponseHead& head) {
   answer_.status = head.status;
   answer_.unframed = head.framing.kind == http::Framing::Kind::until_close;
   for (const http::Field& field : head.fields) {
-    if (same_name(field.name, "Idempotency-Policy")) answer_.said.add(field.value);
+    if (same_name(field.name, "Idempotency-Policy")) answer_.policy.add(field.value);
   }
 }
 
@@ -166,13 +167,13 @@ Task<void> Shadow::claim_and_finish() {
 }
 
 void Shadow::settle_claim() {
-  const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.said, policy_.record);
+  const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.policy, policy_.record);
   op_.verb = Verb::finish;
   switch (settlement.kind) {
     case Settlement::Kind::release: op_.verb = Verb::release; break;
     case Settlement::Kind::succeed: {
       op_.final_state = State::succeeded;
-      op_.terms.ttl = answer_.said.ttl.value_or(policy_.ttl);
+      op_.terms.ttl = answer_.policy.ttl.value_or(policy_.ttl);
       op_.body_kept = BodyKept::no;
       auto outcome = std::make_shared<std::string>();
       encode_into(*outcome, {.status = answer_.status, .original_request_id = request_id_});

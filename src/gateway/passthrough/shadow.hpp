@@ -52,7 +52,7 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
     std::optional<Delivery> delivery;
     int status = 0;
     bool unframed = false;
-    BackendPolicy said;
+    BackendPolicy policy;
     std::coroutine_handle<> awaited;
 
     bool await_ready() const { return delivery.has_value(); }

@@ -91,11 +91,11 @@ struct Spool::Close final : OffloadJob {
   std::shared_ptr<Close> self;
 };
 
-bool Spool::take(std::uint64_t bytes, std::uint64_t most) {
+Reserved Spool::take(std::uint64_t bytes, std::uint64_t most) {
   const std::uint64_t before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (before <= most && bytes <= most - before) return true;
+  if (before <= most && bytes <= most - before) return Reserved::yes;
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  return false;
+  return Reserved::no;
 }
 
 bool Spool::may_take(std::uint64_t bytes, std::uint64_t most) const {

@@ -15,6 +15,7 @@
 
 #include "base/executor.hpp"
 #include "base/offload.hpp"
+#include "base/reserved.hpp"
 
 namespace once::gateway {
 
@@ -66,8 +67,8 @@ class Spool {
     return OffloadCall<Act>(runner_, home, std::move(act));
   }
 
-  // Reserves space. False: all files together would exceed `most`.
-  bool take(std::uint64_t bytes, std::uint64_t most);
+  // Reserves space, unless all files together would then exceed `most`.
+  Reserved take(std::uint64_t bytes, std::uint64_t most);
   // Whether a body of this size would fit now.
   bool may_take(std::uint64_t bytes, std::uint64_t most) const;
   // Closes a file and gives back the `bytes` reserved for it. Returns at once.

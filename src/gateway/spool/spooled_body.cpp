@@ -28,7 +28,7 @@ SpoolError SpooledBody::failed(SpoolError error) {
 }
 
 Task<SpoolResult<void>> SpooledBody::write(std::string_view bytes) {
-  if (!parts_.spool.take(bytes.size(), parts_.most_on_disk)) {
+  if (parts_.spool.take(bytes.size(), parts_.most_on_disk) == Reserved::no) {
     co_return std::unexpected(SpoolError{.fault = SpoolFault::full, .detail = "limits.max_spool is reached"});
   }
   taken_ += bytes.size();
@@ -51,16 +51,16 @@ SpoolResult<void> SpooledBody::write_now(std::string_view bytes) {
   return {};
 }
 
-bool SpooledBody::take_memory() {
+Reserved SpooledBody::take_memory() {
   ONCE_ASSERT(counted_ == 0);
-  if (!parts_.usage.take(HeldFor::request, spool_piece, parts_.most_in_memory)) return false;
+  if (parts_.usage.take(HeldFor::request, spool_piece, parts_.most_in_memory) == Reserved::no) return Reserved::no;
   counted_ += spool_piece;
-  return true;
+  return Reserved::yes;
 }
 
 Task<SpoolResult<void>> SpooledBody::finish() {
   ONCE_ASSERT(size_ == taken_);
-  bool known = hash_.end(size_);
+  bool known = hash_.end(size_) == LargeFingerprint::Known::yes;
   while (!known) {
     auto step = parts_.spool.call(parts_.home, [this] { return compare_some(); });
     SpoolResult<bool> compared = co_await step;

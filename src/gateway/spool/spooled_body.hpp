@@ -40,8 +40,8 @@ class SpooledBody final : public BodySource, private BodyBytes {
 
   // Appends the bytes, which must stay valid until this returns.
   Task<SpoolResult<void>> write(std::string_view bytes);
-  // Reserves memory to read the file. False: there is none.
-  bool take_memory();
+  // Reserves memory to read the file.
+  Reserved take_memory();
   // The body is complete: computes its fingerprint.
   Task<SpoolResult<void>> finish();
   const Fingerprint& fingerprint() const { return fingerprint_; }

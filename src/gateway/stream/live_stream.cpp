@@ -31,7 +31,7 @@ void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
   const std::scoped_lock lock(mutex_);
   ONCE_ASSERT(!relayed_from_ && !chunk->empty());  // an empty chunk would end the recorded part
   all_bytes_ += chunk->size();
-  if (usage_.take(HeldFor::response, chunk->size(), most)) {
+  if (usage_.take(HeldFor::response, chunk->size(), most) == Reserved::yes) {
     hold(std::move(chunk), Counted::yes);
     return;
   }
@@ -92,8 +92,8 @@ std::uint32_t LiveStream::fastest() const {
   return fastest;
 }
 
-// The last chunk always stays, however large: a reader that keeps up never needs the store. While relaying, drops what
-// every reader has read, and what only readers beyond the window still need.
+// The last chunk always stays, however large: a reader that keeps up never needs the store. While relaying, drops
+// chunks that every reader has read, or that are only needed by readers beyond the window.
 void LiveStream::trim() {
   if (!relayed_from_) {
     while (chunks_.size() > 1 && held_bytes_ > window) forget_first();
@@ -178,13 +178,13 @@ LiveStream::Place::~Place() {
   stream_->trim();
 }
 
-bool LiveStream::Place::advance(std::size_t chunks) {
+LiveStream::Place::Owner LiveStream::Place::advance(std::size_t chunks) {
   const std::scoped_lock lock(stream_->mutex_);
   chunk_ += static_cast<std::uint32_t>(chunks);
   stream_->trim();
-  if (!stream_->owner_waits_ || stream_->lacks() >= *stream_->owner_waits_) return false;
+  if (!stream_->owner_waits_ || stream_->lacks() >= *stream_->owner_waits_) return Owner::runs;
   stream_->owner_waits_.reset();
-  return true;
+  return Owner::wakes;
 }
 
 void LiveStreams::list(const std::shared_ptr<LiveStream>& stream) {

@@ -100,8 +100,8 @@ class LiveStream {
   // behind by more than the window, except the fastest one, lose it.
   void begin_relay(std::size_t relay_window);
   void relay(OutcomeBytes chunk);
-  // While relaying: whether the fastest reader has at least `bytes` unread bytes in memory. If so, advance() of the
-  // reader that changes this returns true.
+  // While relaying: whether the fastest reader has at least `bytes` unread bytes in memory. If so, advance()
+  // returns `wakes` once it has fewer.
   bool fastest_is_behind(std::size_t bytes);
   // Whether every reader reads from the store.
   bool all_read_store() const;
@@ -139,8 +139,9 @@ class LiveStream {
     LiveStream& stream() const { return *stream_; }
     std::uint32_t chunk() const { return chunk_; }
     Look look() const { return stream_->look(*this); }
-    // Moves on. True: wake the owner, which waits for this.
-    [[nodiscard]] bool advance(std::size_t chunks = 1);
+    enum class Owner : std::uint8_t { runs, wakes };
+    // Moves to the next chunks. `wakes`: notify the owner, which waits for this reader.
+    [[nodiscard]] Owner advance(std::size_t chunks = 1);
 
    private:
     friend class LiveStream;

@@ -65,8 +65,8 @@ class StreamReader final : public http::ResponseSource {
       if (source == Source::at_hand) continue;
       Duration pause = longest_pause;
       if (source == Source::store) {
-        const http::Reserved room = co_await make_room();
-        if (room == http::Reserved::no) co_return cut_off;
+        const Reserved room = co_await make_room();
+        if (room == Reserved::no) co_return cut_off;
         const Found found = co_await read_store();
         if (found == Found::something) continue;
         pause = look_.next();
@@ -131,7 +131,7 @@ class StreamReader final : public http::ResponseSource {
     const LiveStream::Look look = place_->look();
     live_ended_ = look.state != StreamState::open;
     if (look.committed) {
-      go_on_in(look.committed);
+      continue_in(look.committed);
       return Source::at_hand;
     }
     switch (look.found) {
@@ -155,12 +155,12 @@ class StreamReader final : public http::ResponseSource {
     return Source::at_hand;
   }
 
-  Task<http::Reserved> make_room() {
-    if (ports_.memory == nullptr || room_) co_return http::Reserved::yes;
+  Task<Reserved> make_room() {
+    if (ports_.memory == nullptr || room_) co_return Reserved::yes;
     std::optional<ReaderMemory::Room> room = co_await ports_.memory->room_to_read(bytes_per_read);
-    if (!room) co_return http::Reserved::no;
+    if (!room) co_return Reserved::no;
     room_ = *std::move(room);
-    co_return http::Reserved::yes;
+    co_return Reserved::yes;
   }
 
   Task<Found> read_store() {
@@ -182,7 +182,7 @@ class StreamReader final : public http::ResponseSource {
   }
 
   void advance(std::size_t chunks) {
-    if (place_ && place_->advance(chunks)) ports_.readers.notify(stream_.id);
+    if (place_ && place_->advance(chunks) == LiveStream::Place::Owner::wakes) ports_.readers.notify(stream_.id);
   }
 
   // An empty chunk is the last one: the rest of the response is not recorded.
@@ -199,8 +199,8 @@ class StreamReader final : public http::ResponseSource {
 
   // The owner decides how a live stream ends. Missing chunks were lost by the store and may be appended again.
   void take_for_live(Op& read) {
-    const bool ours = read.record && read.record->nonce == place_->stream().nonce();
-    if (ours) queue(read.chunks);
+    const bool current = read.record && read.record->nonce == place_->stream().nonce();
+    if (current) queue(read.chunks);
     if (chunks_.empty() && live_ended_) end_ = StreamState::cut;
   }
 
@@ -243,8 +243,8 @@ class StreamReader final : public http::ResponseSource {
     if (record.outcome == nullptr || record.body_kept == BodyKept::no) {
       end_ = StreamState::cut;
     } else if (record.body_kept == BodyKept::yes) {
-      go_on_in(ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome)
-                                        : record.outcome);
+      continue_in(ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome)
+                                           : record.outcome);
     } else {
       const auto response = decode(*record.outcome);
       recorded_ = response ? response->in_chunks : std::nullopt;
@@ -254,7 +254,7 @@ class StreamReader final : public http::ResponseSource {
   }
 
   // Continues in the recorded response after the bytes already given, unless the record is a different response.
-  void go_on_in(OutcomeBytes outcome) {
+  void continue_in(OutcomeBytes outcome) {
     end_ = StreamState::cut;
     const auto response = outcome ? decode(*outcome) : std::nullopt;
     if (!response || response->in_chunks || response->body.size() < passed_ || !same_head(outcome, stream_.head))
@@ -294,7 +294,8 @@ class StreamReader final : public http::ResponseSource {
   ReaderMemory::Room room_;
   bool live_ended_ = false;               // as of the last look
   std::optional<BodyInChunks> recorded_;  // set if the response has ended and its body stays in chunks
-  bool is_part_ = false;                  // the record is a part: only the owner's own readers get the rest
+  bool is_part_ = false;                  // the record is incomplete: only readers in the owner's process get the
+                                          // rest
   bool stopped_on_the_way_ = false;       // the stream was stopped after its client got a head without that field
   std::string_view rest_;                 // of a recorded response, in `held_`
   std::string_view last_byte_;            // held back until the response is recorded

@@ -157,7 +157,7 @@ bool StreamRecorder::is_abandoned() {
   return unread_since_ && now - *unread_since_ >= limits_.abandon_after;
 }
 
-// Runs beside the read of the backend until there is nothing more to append.
+// Runs concurrently with the read from the backend until there is nothing more to append.
 Task<void> StreamRecorder::append_gathered() {
   ONCE_ASSERT(!appending_);
   appending_ = true;
@@ -204,7 +204,7 @@ Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {
 // again. A stopped stream takes no newer claim.
 Task<NewerClaim> StreamRecorder::take_newer_claim() {
   if (live_.is_stopped()) co_return NewerClaim::none;
-  NewerClaim newer = take_handed(append_, &work_) ? NewerClaim::taken : NewerClaim::none;
+  NewerClaim newer = take_handed(append_, &work_);
   if (newer == NewerClaim::none) newer = co_await ports_.claimant.claim_anew(append_, work_);
   if (newer == NewerClaim::taken) live_.hand_over(append_.nonce);
   co_return newer;

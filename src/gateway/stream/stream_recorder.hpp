@@ -81,7 +81,7 @@ class StreamRecorder {
   bool continues_in(std::string_view body) const;
 
  private:
-  // Reading pauses while this much waits for the store.
+  // Reading pauses while this many bytes wait for the store.
   static constexpr std::size_t most_gathered = LiveStream::window;
   // Bytes that the source has already read are taken in pieces of this size.
   static constexpr std::size_t largest_piece = std::size_t{16} << 10U;
@@ -109,9 +109,9 @@ class StreamRecorder {
   const StreamLimits limits_;
   Op append_;
   std::string gathered_;
-  std::uint64_t taken_ = 0;      // bytes of the body
-  std::uint64_t published_ = 0;  // of those
-  Sha256 digest_;                // of what was published
+  std::uint64_t taken_ = 0;      // bytes taken from the source
+  std::uint64_t published_ = 0;  // bytes published
+  Sha256 digest_;                // of the published bytes
   bool appending_ = false;
   bool failed_ = false;
   bool oversize_ = false;

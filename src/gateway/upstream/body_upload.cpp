@@ -68,7 +68,7 @@ void BodyUpload::finish(End end) {
   // request: do not reuse the connection.
   if (end == End::whole && !answered_) connection_->request_written();
   // A backend that waits for the rest of the body will never answer: cancel, so that the reader of its response does
-  // not wait in vain.
+  // not wait for ever.
   if (end == End::unreadable || (end == End::timed_out && !answered_)) connection_->socket().cancel();
   const std::coroutine_handle<> awaited = std::exchange(awaited_, nullptr);
   BodyKeeper& keeper = keeper_;

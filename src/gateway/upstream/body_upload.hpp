@@ -44,8 +44,8 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
     whole,
     refused,     // the connection was broken or closed
     timed_out,   // the backend read nothing for too long
-    unreadable,  // the body cannot be read
-    stopped,     // by us
+    unreadable,  // by this process
+    stopped,     // by stop()
   };
 
   explicit BodyUpload(Parts parts);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view max_forwards = "Max-Forwards";
 
-bool goes_on(const http::RequestHead& head, const http::Field& field, const ForwardedHead& as) {
+bool is_forwarded(const http::RequestHead& head, const http::Field& field, const ForwardedHead& as) {
   switch (field.name.size()) {
     case 4:
       if (same_name(field.name, "Host")) return as.host.empty();
@@ -71,8 +71,8 @@ void append_cookies(std::string& out, const http::Field& field) {
 }  // namespace
 
 std::optional<std::uint64_t> hops_left(const http::RequestHead& head) {
-  const auto said = head.find(max_forwards);
-  return said ? parse_number(*said) : std::nullopt;
+  const auto value = head.find(max_forwards);
+  return value ? parse_number(*value) : std::nullopt;
 }
 
 bool came_through(const http::RequestHead& head, std::string_view name) {
@@ -110,7 +110,7 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   if (target.empty() || target.front() == '?') out.push_back('/');
   out.append(target).append(" HTTP/1.1\r\n");
   for (const http::Field& field : head.fields) {
-    if (!goes_on(head, field, as)) continue;
+    if (!is_forwarded(head, field, as)) continue;
     if (same_name(field.name, "Host")) {
       append_host(out, head.host);
     } else if (same_name(field.name, "Cookie")) {
@@ -119,14 +119,14 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
       out.append(field.line);
     }
   }
-  // HTTP/1.0 clients may omit Host; we must send one.
+  // HTTP/1.0 clients may omit Host; HTTP/1.1 requires it.
   if (!as.host.empty()) {
     out.append("Host: ").append(as.host).append("\r\n");
   } else if (!head.has_host) {
     append_host(out, head.host.empty() ? as.authority : head.host);
   }
   out.append(as.added_fields);
-  // Our Via goes after those of the client, which are the earlier hops. The version in it is the client's.
+  // Append to the Via of the client, which names the earlier hops. The version is the client's.
   if (!as.via.empty()) {
     out.append(head.version == http::Version::http_1_1 ? "Via: 1.1 " : "Via: 1.0 ").append(as.via).append("\r\n");
   }

@@ -1,5 +1,5 @@
-// Writes the head of a request as it goes to the backend: the client's fields byte for byte, without hop-by-hop fields
-// and those that only Once may set, with a plain Host and our own framing.
+// Writes the head of a request as it goes to the backend: the client's fields byte for byte, without hop-by-hop
+// fields and those that only Once may set, with a plain Host and Once's own framing.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct ForwardedHead {
   std::string_view base_path;          // put before the target
   std::string_view authority;          // the Host if the client sent none
   std::string_view added_fields;       // "Name: value\r\n" each
-  http::Framing framing;               // of the body as we send it
-  std::string_view upgrade = {};       // protocols that the client may upgrade to; empty: none
+  http::Framing framing;               // of the body as it is sent
+  std::string_view upgrade = {};       // framing of the body that is sent
   bool forward_expect = false;         // forward Expect, because the body is only sent as the client sends it
   std::string_view strip_prefix = {};  // removed from the target first, if the target begins with these segments
   std::string_view host = {};          // overrides the client's Host unless empty

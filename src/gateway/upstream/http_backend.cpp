@@ -43,10 +43,11 @@ Handover handover_of(const http::ResponseHead& head, const RecordPolicy* policy)
   // 205 has no body, whatever its head says.
   const bool no_body = head.framing.kind == Framing::Kind::none || head.status == 205;
   if (policy == nullptr || no_body) return Handover::whole;
-  const StreamedHead streamed{
-      .status = head.status, .content_type = head.find("Content-Type").value_or(""), .said = policy_said_in(head)};
+  const StreamedHead streamed{.status = head.status,
+                              .content_type = head.find("Content-Type").value_or(""),
+                              .backend = backend_policy_in(head)};
   if (is_recorded_as_it_streams(streamed, *policy)) return Handover::with_head;
-  const Settlement settlement = settle(Delivery::whole, head.status, streamed.said, *policy);
+  const Settlement settlement = settle(Delivery::whole, head.status, streamed.backend, *policy);
   return settlement.kind == Settlement::Kind::succeed ? Handover::beyond_limit : Handover::whole;
 }
 
@@ -157,7 +158,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     }
   }
   while (true) {
-    UpstreamConnectionPtr connection = group_.take_rested(turn, keyed_idle_max_);
+    UpstreamConnectionPtr connection = group_.take_idle(turn, keyed_idle_max_);
     if (!connection) connection = co_await group_.connect(turn, keyed_idle_max_, request.timeouts.connect);
     if (!connection) {
       BackendAnswer unsent;
@@ -198,8 +199,8 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
         answer.delivery = sent.status == Io::timed_out ? Delivery::timed_out : Delivery::lost;
       }
     }
-    const bool our_fault = answer.refused.has_value();
-    if (!our_fault) group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
+    const bool was_refused = answer.refused.has_value();
+    if (!was_refused) group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
     co_return answer;
   }
 }

@@ -22,7 +22,7 @@ class HttpBackend final : public Backend {
 
   UpstreamGroup& group() { return group_; }
   RetrySafe retry_safe() const { return upstream_.retry_safe; }
-  // What of a forwarded head depends on the upstream and the server at hand.
+  // The parts of a forwarded head that depend on the upstream and its current server.
   ForwardedHead head_for(const UpstreamGroup::Turn& turn) const;
 
  private:

@@ -14,7 +14,7 @@ std::int64_t in_nanoseconds(Duration duration) {
 
 }  // namespace
 
-bool EjectedServers::enter() {
+bool EjectedServers::try_enter() {
   if (count_.fetch_add(1, relaxed) < most_) return true;
   leave();
   return false;
@@ -50,7 +50,7 @@ std::int64_t ServerEjection::longer() const {
 
 // If the server worked for less time than it was ejected before, double the time.
 ServerEjection::Change ServerEjection::eject(Instant now) {
-  if (!others_.enter()) return Change::none;
+  if (!others_.try_enter()) return Change::none;
   const std::int64_t before = length_.load(relaxed);
   const bool again = before != 0 && now.count() - readmitted_.load(relaxed) < before;
   const std::int64_t length = again ? longer() : in_nanoseconds(settings_.time);

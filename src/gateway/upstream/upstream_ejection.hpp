@@ -25,8 +25,7 @@ class EjectedServers {
  public:
   explicit EjectedServers(std::size_t most) : most_(most) {}
 
-  // False: the limit is reached.
-  bool enter();
+  bool try_enter();  // unless the limit is reached
   void leave() { count_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:

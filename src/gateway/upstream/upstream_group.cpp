@@ -13,7 +13,8 @@ namespace {
 
 // Per thread and server, however many were in use.
 constexpr std::size_t most_idle = 1024;
-// Of retries: what one costs in requests, and how many may be made at once after a quiet time.
+// The retry budget: the number of requests that pay for one retry, and the retries that may be made at once after a
+// quiet time.
 constexpr std::size_t retry_cost = 10;
 constexpr std::size_t most_credit = 10 * retry_cost;
 
@@ -109,16 +110,16 @@ std::optional<std::size_t> UpstreamGroup::pick(Turn& turn) {
   return chosen;
 }
 
-UpstreamConnectionPtr UpstreamGroup::take_rested(Turn& turn, Duration rested_at_most) {
+UpstreamConnectionPtr UpstreamGroup::take_idle(Turn& turn, Duration longest_idle) {
   if (first_ != nullptr) connection_free();  // a server may have come up since: queued requests go first
   turn.server_ = pick(turn);
   if (!turn.server_ || turn.fresh_) return nullptr;
   Server& server = servers_[*turn.server_];
   if (servers_.size() > 1 && server.state->health.suspect()) return nullptr;
-  return server.pool->take_rested(rested_at_most);
+  return server.pool->take_idle(longest_idle);
 }
 
-Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_at_most, Duration limit) {
+Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration longest_idle, Duration limit) {
   while (true) {
     if (!turn.server_) turn.server_ = pick(turn);
     if (!turn.server_) {
@@ -133,9 +134,9 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
       }
       Server& promised = servers_[*turn.server_];
       --promised.promised;
-      UpstreamConnectionPtr rested;
-      if (!turn.fresh_) rested = promised.pool->take_rested(rested_at_most);
-      if (rested) co_return std::move(rested);
+      UpstreamConnectionPtr idle;
+      if (!turn.fresh_) idle = promised.pool->take_idle(longest_idle);
+      if (idle) co_return std::move(idle);
     }
     Server& server = servers_[*turn.server_];
     ports_.metrics.backend_connects.add();
@@ -180,15 +181,15 @@ void UpstreamGroup::earn_retry() {
   retry_credit_ = std::min(retry_credit_ + 1, most_credit);
 }
 
-bool UpstreamGroup::retry_elsewhere(Turn& turn) {
+UpstreamGroup::Retried UpstreamGroup::retry_elsewhere(Turn& turn) {
   Turn next;
   next.tried_ = turn.tried_ | std::uint64_t{1} << *turn.server_;
-  if (all_tried(next) || retry_credit_ < retry_cost) return false;
+  if (all_tried(next) || retry_credit_ < retry_cost) return Retried::no;
   retry_credit_ -= retry_cost;
   next.given_up_ = true;
   turn = next;
   state_.retries.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  return Retried::yes;
 }
 
 void UpstreamGroup::retry_fresh(Turn& turn) {
@@ -226,7 +227,7 @@ void UpstreamGroup::wake(Waiting& waiting) {
   ports_.loop.post(waiting);
 }
 
-// First come, first served; only a request that has tried a server in vain lets others pass to it.
+// First come, first served, except that later requests may take a server that an earlier one could not reach.
 void UpstreamGroup::connection_free() {
   for (Waiting* waiting = first_; waiting != nullptr;) {
     Waiting* const next = waiting->after;

@@ -64,20 +64,21 @@ class UpstreamGroup final : private http::PoolListener {
     bool busy_ = false;   // why there is no connection: no server had a free one
   };
 
-  // An idle connection of the server whose turn it is; null: call connect().
-  http::UpstreamConnectionPtr take_rested(Turn& turn, Duration rested_at_most);
-  // A new connection, or what came free while it waited for one; null: none of the servers could be reached, or they
+  // An idle connection of the turn's server; null: call connect().
+  http::UpstreamConnectionPtr take_idle(Turn& turn, Duration longest_idle);
+  // A new connection, or one that became free during the wait; null: none of the servers could be reached, or they
   // are all busy and the queue is full or took too long. `limit` is for the queue, and for each attempt to connect.
-  Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration rested_at_most, Duration limit);
-  // The connection was new and accepted no byte: treat it as a failed connect.
+  Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration longest_idle, Duration limit);
+  // The connection was new and took no byte: treat it as a failed connect.
   void took_nothing(Turn& turn);
   // Reports how the request was handled over the turn's connection; the server's ejection may depend on it.
   void served(const Turn& turn, Served how);
   // Adds a request's share to the retry budget, which keeps a failing backend from getting twice the load.
   void earn_retry();
   // The current server did not answer, or answered badly, and the request may be resent: continues with another server,
-  // without queueing. False: there is no other server, or the retry budget is used up.
-  bool retry_elsewhere(Turn& turn);
+  // without queueing. `no`: there is no other server, or the retry budget is used up.
+  enum class Retried : std::uint8_t { no, yes };
+  Retried retry_elsewhere(Turn& turn);
   // The idle connection was closed, and the request may be resent: continues with the same server over a new
   // connection.
   void retry_fresh(Turn& turn);

@@ -23,7 +23,7 @@ std::string server_name(const UpstreamServer& server);
 // The server's Host value.
 std::string server_authority(const UpstreamServer& server);
 
-// A server is up unless its name was never resolved, health checks fail, or requests could not connect lately. A good
+// A server is up unless its name was never resolved, health checks fail, or recent requests could not connect. A good
 // check clears both failures; a successful connect clears only the second, because a server may accept connections
 // without being healthy.
 class ServerHealth {
@@ -45,7 +45,7 @@ class ServerHealth {
   // Whether an address is known: a name that no longer resolves keeps its last one.
   bool located() const { return located_.load(std::memory_order_relaxed); }
   void set_located(bool located) { located_.store(located, std::memory_order_relaxed); }
-  // It could not be reached lately and has not been since: do not trust idle connections to it.
+  // A recent connect failed, and none has succeeded since: do not trust idle connections to it.
   bool suspect() const { return avoided_until_.load(std::memory_order_relaxed) != 0; }
   // The request that picks a suspect server tries it; the others avoid it meanwhile.
   void probe(Instant now);

@@ -175,10 +175,10 @@ std::uint64_t Appender::reserve(std::uint64_t claims) const {
   return segments_.spare_capacity() >= header_size + bytes ? 0 : bytes;
 }
 
-bool Appender::drop_empty_segments() {
-  bool any = false;
+Appender::Dropped Appender::drop_empty_segments() {
+  Dropped dropped_any = Dropped::none;
   while (segments_.has_sealed() && !segments_.oldest().is_needed()) {
-    any = true;
+    dropped_any = Dropped::some;
     // The records that replace the dropped ones must be on disk first.
     if (segments_.durable_up_to() < segments_.tail()) {
       if (const auto synced = segments_.sync(); !synced) {
@@ -193,7 +193,7 @@ bool Appender::drop_empty_segments() {
     counters_.segments_dropped.add(1);
     publish_sizes();
   }
-  return any;
+  return dropped_any;
 }
 
 std::uint64_t Appender::begin_spare() {

@@ -71,7 +71,7 @@ class Appender {
 
   struct Wanted {
     std::uint64_t bytes = 0;
-    std::uint64_t ops = 0;  // of which any may be a claim
+    std::uint64_t ops = 0;  // any of them may be a claim
     Need need = Need::keys;
   };
   // Before a write: begins a new segment if necessary, and finds out how much may be written. Waits while the upkeep
@@ -95,8 +95,9 @@ class Appender {
   void claim_ends() { --live_claims_; }
   Fence next_fence() { return Fence{++last_fence_}; }
 
-  // Drops segments, oldest first, as long as the oldest has no live records. True: at least one was dropped.
-  bool drop_empty_segments();
+  enum class Dropped : std::uint8_t { none, some };
+  // Drops segments, oldest first, as long as the oldest has no live records.
+  Dropped drop_empty_segments();
 
   // Slow work is done by the upkeep without the lock, between two calls with it. Returns the size of the spare segment
   // to create; 0: none is needed, or possible now.

@@ -34,7 +34,7 @@ std::size_t Batch::execute(std::span<Op* const> ops) {
 std::optional<Batch::Found> Batch::find_record(Op& op) {
   const Indexed indexed = look_up(appender_, core_.index, op);
   Found found{.record = indexed.record, .labels = {.tenant = op.tenant, .route = op.route}};
-  if (!indexed.place.empty() && !take_what_was_read(op, indexed.place, found)) return std::nullopt;
+  if (!indexed.place.empty() && !take_read_record(op, indexed.place, found)) return std::nullopt;
   if (found.record == nullptr || !expired(*found.record, now_)) return found;
   if (forgotten(*found.record, now_)) {
     found.record = nullptr;
@@ -46,7 +46,7 @@ std::optional<Batch::Found> Batch::find_record(Op& op) {
   return found;
 }
 
-bool Batch::take_what_was_read(Op& op, Place place, Found& found) {
+bool Batch::take_read_record(Op& op, Place place, Found& found) {
   Read* const read = reads_.of(op, appender_.segments().address(place));
   if (read == nullptr) {
     reads_.want(appender_, op, place);
@@ -176,7 +176,7 @@ void Batch::finish_claim(Op& op, const Found& found) {
     op.record = std::move(record);
     return;
   }
-  // Nor may it use the space that carrying forward needs.
+  // Keep the space that carrying forward needs.
   const SegmentLog& segments = appender_.segments();
   const std::uint64_t carrying = segments.over_limit() ? segments.oldest().all_live_bytes() / 8 * 9 : 0;
   Labels labels = found.labels;

@@ -33,7 +33,7 @@ class Batch {
   // nullopt: the record must be read, or could not be read and the op is answered.
   std::optional<Found> find_record(Op& op);
   // The same for a record that is not completely in memory.
-  bool take_what_was_read(Op& op, Place place, Found& found);
+  bool take_read_record(Op& op, Place place, Found& found);
 
   void decide(Op& op);
   void claim(Op& op, const Record* found);

@@ -39,7 +39,7 @@ void BatchWriter::read_chunks(std::vector<ChunkRead> wanted) {
   while (!wanted.empty()) {
     std::vector<Op*> again;
     for (ChunkRead& each : wanted) {
-      if (!reader_.read_chunks(each)) again.push_back(each.op);
+      if (reader_.read_chunks(each) == RecordReader::ChunksRead::one_missing) again.push_back(each.op);
     }
     {
       const auto appender = core_.appender.lock();

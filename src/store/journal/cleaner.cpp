@@ -19,9 +19,9 @@ constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
 // While space is short: a client that writes as fast as the disk allows would fill it otherwise.
 constexpr int carries_when_short = 64;
-// That a slow disk allows beside requests.
+// The write rate that a slow disk allows besides requests.
 constexpr std::uint64_t carried_per_second = std::uint64_t{32} << 20U;
-// What carrying leaves of a record that has expired.
+// The size of the tombstone that carrying forward makes of an expired record.
 constexpr std::uint64_t tombstone_bytes = largest_put_overhead;
 // Beyond this, nearly empty segments, as many short runs leave them, are merged.
 constexpr std::size_t most_segments = 512;
@@ -87,7 +87,7 @@ void Cleaner::clean(Time now) {
     Segment oldest;
     {
       const auto appender = core_.appender.lock();
-      if (!appender->has_failed() && appender->drop_empty_segments()) carry_.reset();
+      if (!appender->has_failed() && appender->drop_empty_segments() == Appender::Dropped::some) carry_.reset();
       if (appender->has_failed() || cannot_clean_ || (!carry_ && !worth_carrying(*appender))) return;
       oldest = appender->segments().oldest();
       if (has_less_than(core_.settings.max_disk / 4, *appender)) most = carries_when_short;
@@ -95,7 +95,7 @@ void Cleaner::clean(Time now) {
     if (!carry_ && !start_carrying(oldest)) return;
     if (!read_to_carry(oldest)) return;
     auto appender = core_.appender.lock();
-    if (appender->has_failed() || !carry_some(appender, now)) return;
+    if (appender->has_failed() || carry_some(appender, now) == Carried::no) return;
   }
 }
 
@@ -103,9 +103,8 @@ bool Cleaner::has_less_than(std::uint64_t bytes, const Appender& appender) const
   return appender.segments().disk_bytes() + bytes > core_.settings.max_disk;
 }
 
-// The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
-// wasted and the copying: what is copied is never more than what is won. The less space is left, the more may be
-// copied.
+// Cleaning when more than half of the log is obsolete bounds both the wasted disk space and the copying: it never
+// copies more bytes than it frees. The less space is left, the more may be copied.
 bool Cleaner::worth_carrying(const Appender& appender) const {
   const SegmentLog& segments = appender.segments();
   if (!segments.has_sealed() || !segments.oldest().is_needed()) return false;
@@ -150,26 +149,26 @@ void Cleaner::damaged_oldest(SegmentNumber number) {
                   {{"segment", std::to_underlying(number)}, {"offset", carry_->scan->offset()}});
 }
 
-// With segments of the usual size, no more than a request may wait for.
+// Limits how long a request waits for one step, with segments of the usual size.
 std::uint64_t Cleaner::carried_at_once() const {
   return std::min(most_carried_at_once, core_.settings.segment_bytes / 8);
 }
 
-bool Cleaner::carry_some(Locked<Appender>& appender, Time now) {
+Cleaner::Carried Cleaner::carry_some(Locked<Appender>& appender, Time now) {
   const std::uint64_t wanted = mark_frame_size + (carry_->held ? carry_->scan->frame().size : 2 * carried_at_once());
   Appender::make_room(appender, {.bytes = wanted, .need = Need::carrying}, now);
-  if (appender->has_failed() || !appender->has_room_to_write(wanted)) return false;
+  if (appender->has_failed() || !appender->has_room_to_write(wanted)) return Carried::no;
   const auto moved = gather_next(*appender);
-  if (!moved) return false;
+  if (!moved) return Carried::no;
   if (!moved->empty() && !appender->write()) {
     carry_.reset();
-    return false;
+    return Carried::no;
   }
   move(*appender, *moved);
   core_.counters.carried.add(moved->size());
   ONCE_ASSERT(carry_->held || !carry_->scan->at_end() || !appender->segments().oldest().is_needed());
   appender->publish_sizes();
-  return true;
+  return Carried::yes;
 }
 
 std::optional<Cleaner::Moved> Cleaner::gather_next(Appender& appender) {
@@ -204,8 +203,8 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_record(Appender& appender, co
   SlotTable::Slot* slot = shard->slots.find(frame.seen.id);
   if (slot == nullptr || slot->place != place) return std::nullopt;
   const bool owned = slot->expires == never_expires || frame.seen.lease_until != Time::min();
-  // Slots count whole seconds, so sweep() may not have reached it yet. It must not become a tombstone that was not
-  // asked for.
+  // Slots store whole seconds, so sweep() may not have removed it yet. It must not become a tombstone if its claim
+  // asked for none.
   if (!owned && frame.seen.forget_at <= appender.deletes_by()) {
     drop(appender, *shard, *slot);
     return std::nullopt;

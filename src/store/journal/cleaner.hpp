@@ -48,8 +48,9 @@ class Cleaner {
   bool read_to_carry(const Segment& oldest);
   void damaged_oldest(SegmentNumber number);
   std::uint64_t carried_at_once() const;
-  // Copies the live records in the next piece of the oldest segment to the end of the log. False: not possible now.
-  bool carry_some(Locked<Appender>& appender, Time now);
+  enum class Carried : std::uint8_t { no, yes };
+  // Copies the live records in the next piece of the oldest segment to the end of the log, if that is possible now.
+  Carried carry_some(Locked<Appender>& appender, Time now);
   struct MovedFrame {
     OperationId id;
     Place from;

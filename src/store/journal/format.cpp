@@ -16,7 +16,7 @@ namespace once::journal {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "numbers are copied without swapping bytes");
 
 constexpr std::string_view magic = "ONCEJRNL";
 constexpr std::string_view segment_suffix = ".segment";

@@ -90,7 +90,7 @@ Result<std::optional<KeyInfo>> JournalSearch::read_info(const Candidate& candida
     return std::unexpected(
         Error{.source = ErrorSource::store,
               .retryable = Retryable::no,
-              .detail = head ? "the journal's index does not fit its segments" : head.error().detail});
+              .detail = head ? "the journal's index does not match its segments" : head.error().detail});
   }
   Record record = decode_put(head->payload);
   record.lease_until = core_.past_runs.lease(record.lease_until, at->from.address);
@@ -120,7 +120,7 @@ Result<KeyPage> JournalSearch::scan(const KeyFilter& filter, std::string_view cu
   std::uint64_t from = (*begin)[1];
   std::size_t looked = 0;
   std::size_t reads = 0;
-  bool told = false;
+  bool logged = false;
   while (number < Index::shard_count && page.keys.size() < limit && looked < slots_per_page && reads < reads_per_page) {
     const Step step = step_of(core_.index, number);
     const std::uint64_t to = std::min(from + step.reach, end_of_ids);
@@ -136,7 +136,7 @@ Result<KeyPage> JournalSearch::scan(const KeyFilter& filter, std::string_view cu
       last = candidate.bits;
       ++reads;
       auto info = read_info(candidate, buffer, Part::head, page.now);
-      if (!info && !std::exchange(told, true)) {
+      if (!info && !std::exchange(logged, true)) {
         core_.log.error("the journal cannot be read", {{"error", info.error().detail}});
       }
       if (info && *info && fits(**info, filter)) page.keys.push_back(*std::move(*info));

@@ -42,7 +42,7 @@ class JournalStore final : public Store {
 
   void execute(std::span<Op* const> batch) override { writer_.execute(batch); }
   bool answer_at_once(Op& op) override;
-  // 0; other parts for what must be read from disk first.
+  // 0, or another part for an op that must read from disk first.
   std::size_t part_of(const OperationId& id) const override;
   Traits traits() const override {
     return {.durable = Durable::yes, .shared = Shared::no, .reclaims_within = reclaims_within(core_.settings)};

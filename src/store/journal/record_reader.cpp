@@ -13,14 +13,14 @@ namespace {
 DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const OperationId& id) {
   const auto seen = payload ? glance(*payload) : std::nullopt;
   if (!payload || (seen && seen->kind == Kind::put && seen->id == id)) return payload;
-  return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
+  return std::unexpected(DiskError{.detail = "the journal's index does not match its segments"});
 }
 
 // Checks that the payload is this chunk.
 DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const ChunkName& name) {
   const auto seen = payload ? glance(*payload) : std::nullopt;
   if (!payload || (seen && seen->kind == Kind::chunk && chunk_name(*seen) == name)) return payload;
-  return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
+  return std::unexpected(DiskError{.detail = "the journal's index does not match its segments"});
 }
 
 // The least number of bytes in a chunk whose frame has about this size.
@@ -105,7 +105,7 @@ void RecordReader::read_all(Reads& reads) const {
   }
 }
 
-bool RecordReader::read_chunks(ChunkRead& read) const {
+RecordReader::ChunksRead RecordReader::read_chunks(ChunkRead& read) const {
   Op& op = *read.op;
   std::string buffer;
   std::uint64_t bytes = 0;
@@ -120,7 +120,7 @@ bool RecordReader::read_chunks(ChunkRead& read) const {
       op.chunks.clear();
       read.unread = from.address;
       read.error = payload.error().detail;
-      return false;
+      return ChunksRead::one_missing;
     }
     const std::string_view chunk = chunk_bytes(*payload);
     bytes += chunk.size();
@@ -128,7 +128,7 @@ bool RecordReader::read_chunks(ChunkRead& read) const {
     op.chunks.push_back(std::make_shared<const std::string>(chunk));
     ++name.number;
   }
-  return true;
+  return ChunksRead::all;
 }
 
 // Reads the part before the outcome, which is enough for a claim that gets a mismatch or an expired key.

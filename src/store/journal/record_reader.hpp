@@ -84,8 +84,9 @@ class RecordReader {
 
   // Moves everything from `wanted` to `done`.
   void read_all(Reads& reads) const;
-  // Reads them into the op. False: one cannot be read where it was.
-  bool read_chunks(ChunkRead& read) const;
+  enum class ChunksRead : std::uint8_t { all, one_missing };
+  // Reads them into the op. `one_missing`: one cannot be read where it was.
+  ChunksRead read_chunks(ChunkRead& read) const;
 
  private:
   void read(Read& read, std::string& buffer) const;

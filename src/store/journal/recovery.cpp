@@ -50,14 +50,15 @@ struct Doubtful {
 // flight at once.
 class Gathered {
  public:
-  // True: the collection is full, so index it.
-  bool add(const OperationId& id, ExpirySecond expires, Place place) {
+  enum class Room : std::uint8_t { left, none };
+  // Adds a record or a chunk. `none`: index the collection before the next one.
+  Room add(const OperationId& id, ExpirySecond expires, Place place) {
     notes_[count_++] = {.id = id, .expires = expires, .place = place};
-    return count_ == notes_.size();
+    return count_ == notes_.size() ? Room::none : Room::left;
   }
-  bool add_chunk(const ChunkName& name, Place place) {
+  Room add_chunk(const ChunkName& name, Place place) {
     chunks_.emplace_back(name, place);
-    return chunks_.size() == notes_.size();
+    return chunks_.size() == notes_.size() ? Room::none : Room::left;
   }
 
   // Of two records of one key, the later place wins, whichever was read first.
@@ -212,13 +213,15 @@ class Reading {
     const ExpirySecond expires = removes ? removed_already : expiry_second(ends);
     const std::size_t shard = Index::number_of(frame.seen.id);
     const Place place(ordinal(segment), frame.offset, frame.size, frame.seen.state, frame.seen.body_kept);
-    if (gathered[shard].add(frame.seen.id, expires, place)) put_into_index(shard, gathered[shard]);
+    if (gathered[shard].add(frame.seen.id, expires, place) == Gathered::Room::none)
+      put_into_index(shard, gathered[shard]);
   }
 
   void note_chunk(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
     const std::size_t shard = Index::number_of(frame.seen.id);
     const Place place(ordinal(segment), frame.offset, frame.size);
-    if (gathered[shard].add_chunk(chunk_name(frame.seen), place)) put_into_index(shard, gathered[shard]);
+    if (gathered[shard].add_chunk(chunk_name(frame.seen), place) == Gathered::Room::none)
+      put_into_index(shard, gathered[shard]);
   }
 
   // The shard's lock also guards its chunks.
@@ -260,10 +263,10 @@ std::vector<Run> Reading::runs() const {
   bool known = false;
   for (std::size_t i = 0; i < chain_.segments.size(); ++i) {
     const SegmentFile& segment = chain_.segments[i];
-    const bool says = segment.header.written_by != 0;
-    if (segment.header.begins_run || runs.empty() || (known && !says)) {
+    const bool records_runs = segment.header.written_by != 0;
+    if (segment.header.begins_run || runs.empty() || (known && !records_runs)) {
       const std::uint64_t own = marks_[i].first_at != 0 ? marks_[i].first_at : segment.end;
-      known = says && segment.header.begins_run;
+      known = records_runs && segment.header.begins_run;
       runs.push_back({.begin = {.segment = segment.header.number, .offset = known ? own : 0},
                       .opened_at = segment.header.created_at});
     }
@@ -390,7 +393,7 @@ void Recovery::append_again(std::span<const std::string> payloads, std::span<Rec
     ONCE_ASSERT(slot != nullptr);  // the last record of a key is the last in the list
     slot->place = place;
   }
-  // This becomes true when the segment gets its name.
+  // The mark becomes true when the segment gets its name.
   append_mark(segment, header.salt, segment.size(), appender_.deletes_by());
 }
 

@@ -26,7 +26,7 @@ DiskResult<void> write_zeros(File& file, std::uint64_t begin, std::uint64_t end)
   return {};
 }
 
-std::unexpected<DiskError> nothing_is_known(const DiskError& error) {
+std::unexpected<DiskError> state_unknown(const DiskError& error) {
   return std::unexpected(DiskError{.fault = DiskFault::failed, .detail = error.detail});
 }
 
@@ -98,9 +98,9 @@ DiskResult<void> SegmentLog::extend_spare(std::uint64_t size) {
     disk_is_full_ = filled.error().fault == DiskFault::no_space;
     if (!disk_is_full_) return filled;
     const auto cut = spare_.file->truncate(spare_.capacity);  // without this it is usable too
-    return cut ? filled : nothing_is_known(cut.error());
+    return cut ? filled : state_unknown(cut.error());
   }
-  if (const auto synced = spare_.file->sync(); !synced) return nothing_is_known(synced.error());
+  if (const auto synced = spare_.file->sync(); !synced) return state_unknown(synced.error());
   spare_.capacity = size;
   return {};
 }
@@ -146,7 +146,7 @@ DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const st
   DiskResult<void> done = spare_.file->write_at(0, bytes);
   if (done) done = spare_.file->sync();
   if (!done) {
-    spare_ = Spare();  // whatever happened, another one must be made
+    spare_ = Spare();  // whatever the result, this spare is used up
     return done;
   }
   done = disk_.rename(spare_name, segment_name(header.number));
@@ -154,7 +154,7 @@ DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const st
   if (!done) {
     // It may already have its name, and its header says that the previous segment ends here: nothing may be appended to
     // that any more.
-    return nothing_is_known(done.error());
+    return state_unknown(done.error());
   }
   if (active_file_ != nullptr) {
     // Only to free unused space; the new header says where it ends.
@@ -176,7 +176,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
   if (!written && written.error().fault == DiskFault::no_space) {
     // The failed write may contain intact frames. After later ones they would be read as newer.
     const auto cut = active_file_->truncate(tail());
-    if (!cut) return nothing_is_known(cut.error());
+    if (!cut) return state_unknown(cut.error());
     active_capacity_ = tail();
   }
   if (!written) return written;
@@ -188,7 +188,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
 DiskResult<void> SegmentLog::sync() {
   const auto done = active_file_->sync();
   // Whatever the error, even a full disk: the state on disk is unknown.
-  if (!done) return nothing_is_known(done.error());
+  if (!done) return state_unknown(done.error());
   durable_up_to_ = tail();
   return {};
 }
@@ -250,7 +250,7 @@ DiskResult<void> SegmentLog::drop_oldest() {
   std::erase_if(opened_, [number](const Opened& each) { return each.number == number; });
   // Strictly in order: a later segment gone before an earlier one would look like damage.
   if (auto removed = disk_.remove(segment_name(number)); !removed) return removed;
-  if (const auto synced = disk_.sync_names(); !synced) return nothing_is_known(synced.error());
+  if (const auto synced = disk_.sync_names(); !synced) return state_unknown(synced.error());
   sealed_bytes_ -= oldest().end;
   segments_.pop_front();
   return {};

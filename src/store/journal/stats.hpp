@@ -38,7 +38,7 @@ class Counter {
   void set(T value) { value_.store(value, std::memory_order_relaxed); }
   void add(T by) { value_.fetch_add(by, std::memory_order_relaxed); }
   void subtract(T by) { value_.fetch_sub(by, std::memory_order_relaxed); }
-  // Atomically replaces `from` by `to`. False: the value is not `from`.
+  // Atomically replaces `from` by `to`, if the value is `from`.
   bool replace(T from, T to) { return value_.compare_exchange_strong(from, to, std::memory_order_relaxed); }
 
  private:

@@ -175,7 +175,7 @@ DiskResult<void> SystemDisk::lock() {
   // The process id is informative, and a full disk may prevent writing it. The lock is the kernel's and ends with the
   // process.
   const std::string pid = std::to_string(::getpid());
-  [[maybe_unused]] const bool told =
+  [[maybe_unused]] const bool written =
       ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), pid.data(), pid.size(), 0) >= 0;
   // Kept open: syncing the name of a new segment needs a descriptor.
   names_ = std::move(names);

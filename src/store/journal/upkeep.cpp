@@ -31,7 +31,7 @@ void Upkeep::end_old_segment(Time now) {
   if (appender->has_failed() || segments.active_is_empty() || young) return;
   DiskResult<void> done = segments.ensure_spare(Need::keys);
   if (done) done = appender->roll(now);
-  // otherwise it grows older
+  // With no space on the disk, the segment stays active.
   if (!done && done.error().fault != DiskFault::no_space) appender->health().fail(done.error());
 }
 

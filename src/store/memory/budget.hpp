@@ -15,7 +15,6 @@ class Budget {
   std::size_t most() const { return most_; }
   std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  // Reserves bytes. False: they do not fit, and nothing was reserved.
   bool try_take(std::size_t bytes) {
     std::size_t used = used_.load(std::memory_order_relaxed);
     while (used + bytes <= most_) {
@@ -26,11 +25,11 @@ class Budget {
   // Modulo 2^64, so that adding a negative number gives bytes back.
   void add(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
 
-  // What one holder may have of records that cannot be evicted, so that new keys of others find room.
+  // The most bytes of records that cannot be evicted for one holder, so that new keys of other holders find room.
   std::size_t most_pinned_by_one() const { return most_ / 4 * 3; }
-  // Of those, chunks of responses that are still under way.
+  // The same for chunks of responses that are in progress.
   std::size_t most_running_of_one() const { return most_ / 3; }
-  // All holders together: at most half of all bytes.
+  // Whether chunks of this size fit: those of all holders together take at most half of all bytes.
   bool has_room_for_chunks(std::size_t bytes) const {
     return running_.load(std::memory_order_relaxed) + bytes <= most_ / 2;
   }

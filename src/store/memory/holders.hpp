@@ -20,11 +20,11 @@
 
 namespace once::memory {
 
-// Of a record, or of all records of a holder. Modulo 2^64, so that a negative number gives back.
+// The memory of a record, or of all records of a holder. Modulo 2^64, so that adding a negative number gives back.
 struct Usage {
   std::size_t bytes = 0;
-  std::size_t pinned = 0;   // of those: cannot be evicted
-  std::size_t running = 0;  // of those: chunks of a response that is under way
+  std::size_t pinned = 0;   // bytes that cannot be evicted
+  std::size_t running = 0;  // pinned bytes of chunks whose response is in progress
 
   Usage operator-(const Usage& other) const {
     return {.bytes = bytes - other.bytes, .pinned = pinned - other.pinned, .running = running - other.running};
@@ -35,7 +35,7 @@ class Holder {
  public:
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   std::size_t running() const { return running_.load(std::memory_order_relaxed); }
-  // With its labels, in proportion.
+  // The pinned bytes with their share of the labels.
   std::size_t pinned() const;
   // The record to evict first.
   std::optional<OperationId> oldest() const;
@@ -49,7 +49,7 @@ class Holder {
   };
 
   std::atomic<std::size_t> bytes_{0};    // with labels
-  std::atomic<std::size_t> labels_{0};   // of those
+  std::atomic<std::size_t> labels_{0};   // bytes of labels
   std::atomic<std::size_t> pinned_{0};   // see Usage
   std::atomic<std::size_t> running_{0};  //
   mutable std::mutex mutex_;

@@ -40,7 +40,7 @@ class Labels {
   const std::shared_ptr<Holder>& holder_of(std::uint32_t label) const {
     return label == 0 ? untagged_ : entries_[label - 1].holder;
   }
-  // Null: it has nothing yet.
+  // The claim's holder. Null: it has no records yet.
   std::shared_ptr<Holder> find_holder(const Op& claim);
 
   std::size_t bytes() const { return bytes_; }

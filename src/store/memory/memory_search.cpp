@@ -16,7 +16,7 @@ std::size_t MemoryShard::visit(std::size_t at, std::size_t most, Time now, const
   const std::scoped_lock lock(mutex_);
   for (; at < table_.size() && most > 0; ++at, --most) {
     const Node& node = table_.at(at);
-    // An unused node is in none of our lists.
+    // An unused node: it is not in the table.
     if (node.record.expires_at == Time::max() && table_.find(node.id) != &node) continue;
     if (forgotten(node.record, now)) continue;
     KeyInfo info = info_of(node.id, node.record, now);

@@ -27,7 +27,7 @@ Fence fence_before(Time now) {
 }
 
 // A holder only loses responses to holders that have at most as much. Compared within an eighth, like the classes; a
-// holder with next to nothing may displace any other.
+// holder with very little may displace any other.
 bool may_displace(const Holder& heaviest, const MemoryShard::Need& need) {
   constexpr std::size_t next_to_nothing = 4096;
   const std::size_t weight = need.bytes + (need.holder == nullptr ? 0 : need.holder->bytes());
@@ -35,7 +35,7 @@ bool may_displace(const Holder& heaviest, const MemoryShard::Need& need) {
   return heaviest.bytes() >= weight - weight / 8;
 }
 
-// The holder that needs it, if it has something to evict.
+// The holder of the op, if it has a record to evict.
 std::shared_ptr<Holder> own_evictable(const MemoryShard::Need& need) {
   return need.holder != nullptr && need.holder->oldest() ? need.holder : nullptr;
 }

@@ -7,11 +7,11 @@
 //    so that a holder that floods the store loses its own answers. A later retry executes again: the limit must be
 //    large enough for the keys of one TTL, and `evictions` counts when it was not. The beginning of a response whose
 //    end is unknown is evicted like an answer, and its record stays.
-// Only own records are evicted for a holder that has more than every holder that would lose one.
-// Records that are started or unknown are never evicted. If there is nothing else left for a claim, or its holder has
-// three quarters of the store in such records, it is refused as `full` and nothing changes. A finish is never refused:
+// A holder that has more than all the others only evicts its own records.
+// Records that are started or unknown are never evicted. If nothing else is left for a claim, or if such records of its
+// holder fill three quarters of the store, it is refused as `full` and nothing changes. A finish is never refused:
 // an outcome that does not fit, or is larger than half of the store, is recorded as succeeded without its body, so that
-// a retry is answered and not executed. Chunks of responses that are under way take half of the store at most, and a
+// a retry is answered and not executed. Chunks of responses in progress take half of the store at most, and a
 // third for one holder.
 #pragma once
 

@@ -298,7 +298,7 @@ void MemoryShard::link_as_it_is(Node& node, bool was_linked) {
 
 MemoryShard::Room MemoryShard::take_room_for_claim(const Op& claim, const Node* node, Time now) {
   const std::size_t bytes = RecordTable::node_bytes + labels_.cost(claim) + cost_of(parts_of(claim.route).request);
-  // No holder can have too much while the store has room: the usual claim need not look for its holder.
+  // While the store has room, no holder is over its limit, so most claims need no look-up of their holder.
   std::shared_ptr<Holder> holder;
   if (budget_.used() > budget_.most_pinned_by_one()) holder = labels_.find_holder(claim);
   const bool pins = node == nullptr || node->record.state == State::failed;
@@ -339,15 +339,15 @@ MemoryShard::Room MemoryShard::take_room(std::size_t bytes, Time now) {
   return grant_.is_last ? Room::no : Room::later;
 }
 
-bool MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify) {
+void MemoryShard::evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify) {
   const std::scoped_lock lock(mutex_);
   Node* const node = table_.find(id);
-  if (node == nullptr || !is_evictable(*node)) return false;
+  if (node == nullptr || !is_evictable(*node)) return;
   if (forgotten(node->record, now)) {
     ++stats_.expired;
     remove(*node);
     settle_budget();
-    return true;
+    return;
   }
   const Record& record = node->record;
   const std::string tenant(labels_.of(node->label).tenant);
@@ -370,7 +370,6 @@ bool MemoryShard::evict(const OperationId& id, Time now, const std::function<voi
   }
   settle_budget();
   if (notify) notify(evicted);
-  return true;
 }
 
 // Every record was visited since the last round: the times found are valid until a record is written.

@@ -31,7 +31,7 @@ class alignas(64) MemoryShard {
   // What an op needs before it can be executed.
   struct Need {
     std::size_t bytes = 0;
-    std::shared_ptr<Holder> holder{};  // whose op it is; null: it has no records yet
+    std::shared_ptr<Holder> holder{};  // the op's holder; null: it has no records yet
   };
   // What was reserved for an op.
   struct Grant {
@@ -41,9 +41,9 @@ class alignas(64) MemoryShard {
   // nullopt: the op was executed. Otherwise nothing has changed: evict, and call it again.
   std::optional<Need> execute(Op& op, Time now, Grant grant);
 
-  // Removes the record, or the part of a response in a record with an unknown outcome. False: it has changed and cannot
+  // Removes the record, or the part of a response in a record with an unknown outcome, unless it has changed and cannot
   // be evicted now.
-  bool evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify);
+  void evict(const OperationId& id, Time now, const std::function<void(const Evicted&)>& notify);
 
   struct Swept {
     std::size_t looked = 0;
@@ -99,10 +99,10 @@ class alignas(64) MemoryShard {
     later,  // the op needs something evicted first
   };
   Room take_room(std::size_t bytes, Time now);
-  // `node`: of its key; null: it is new, and has to be added.
+  // `node` is the record of the key; null: the key is new.
   Room take_room_for_claim(const Op& claim, const Node* node, Time now);
   Room take_room_for_chunk(const Node& node, std::size_t bytes, Time now);
-  // Whether the holder may have more of what cannot be evicted.
+  // Whether the holder may have `bytes` more that cannot be evicted.
   bool may_pin(const Holder& holder, std::size_t bytes) const {
     const std::size_t most = budget_.most_pinned_by_one();
     return holder.bytes() + bytes <= most || holder.pinned() + bytes <= most;

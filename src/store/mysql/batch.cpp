@@ -249,7 +249,7 @@ Script Batch::writing(const Connection& connection) {
   bool changes = false;
   for (Item& item : items_) {
     if (item.answered || item.change == Change::none) continue;
-    if (item.change == Change::finish && !keep_what_fits(connection, item)) continue;
+    if (item.change == Change::finish && !drop_too_large_outcome(connection, item)) continue;
     if (item.change == Change::append && !fits(connection, item.op->outcome)) {
       item.change = Change::none;
       item.answered = true;
@@ -302,9 +302,9 @@ bool Batch::fits(const Connection& connection, const OutcomeBytes& bytes) {
   return !bytes || escaped_size(*bytes) + text_around <= connection.max_packet();
 }
 
-// If no statement can carry the outcome, only the success is recorded. False: it is an operator's outcome, which is
-// refused instead.
-bool Batch::keep_what_fits(const Connection& connection, Item& item) {
+// If no statement can carry the outcome, records only the success. An operator's outcome is refused instead: returns
+// false, and the op is answered.
+bool Batch::drop_too_large_outcome(const Connection& connection, Item& item) {
   Record& record = item.written.row.record;
   if (fits(connection, record.outcome)) return true;
   if (item.op->verb == Verb::resolve) {
@@ -364,7 +364,8 @@ Batch::Wrote Batch::answer_written(const Connection& connection) {
   return wrote;
 }
 
-// Reads the owner of a row that did not exist: it is ours if it has our nonce. Otherwise the next round decides.
+// Reads the owner of a row that did not exist: the claim is granted if the row has its nonce. Otherwise the next round
+// decides.
 void Batch::settle_inserted() {
   // An earlier try of the same claim may have inserted the row meanwhile.
   const auto made_now = [](const Item& item) {
@@ -468,8 +469,8 @@ void Batch::answer_read(Item& item, const Record& read, OpStatus status) {
 
 // A running owner may be reported before its claim is durable, because clients do not rely on that.
 void Batch::note_read(Item& item, const Record& read) const {
-  const bool told = read.state != State::started || read.nonce == item.op->nonce;
-  if (!confirms_ || !told || shared_.durable.has(item.op->id, read)) return;
+  const bool relied_on = read.state != State::started || read.nonce == item.op->nonce;
+  if (!confirms_ || !relied_on || shared_.durable.has(item.op->id, read)) return;
   item.unconfirmed = read;
   item.unconfirmed->outcome.reset();
 }

@@ -115,7 +115,7 @@ class Batch {
   void wait_for_held_rows();
   Script reading(Held held);
   // Excludes the row that this statement could not lock; if it locks several rows, the next try locks each separately.
-  // False: the statement locks none.
+  // Returns whether the statement locks any row.
   bool leave_out(std::size_t lock_statement);
   Script writing(const Connection& connection);
   std::int64_t claims_until() const;
@@ -140,7 +140,7 @@ class Batch {
   bool all_answered() const;
   void write_item(Script& script, Item& item) const;
   static bool fits(const Connection& connection, const OutcomeBytes& bytes);
-  static bool keep_what_fits(const Connection& connection, Item& item);
+  static bool drop_too_large_outcome(const Connection& connection, Item& item);
 
   std::vector<Item> items_;
   const Shared shared_;

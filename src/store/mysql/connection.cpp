@@ -43,7 +43,7 @@ constexpr const char* session_settings =
     "SHOW VARIABLES WHERE Variable_name IN('wsrep_on','log_bin','binlog_format','sync_binlog',"
     "'innodb_flush_log_at_trx_commit')";
 constexpr std::size_t session_statements = 4;
-// Without this, an owner that connects to another Galera node could be answered that its claim is lost.
+// Without this, an owner that connects to another Galera node could get an answer that its claim is lost.
 constexpr const char* read_what_others_wrote = "SET SESSION wsrep_sync_wait=7";
 
 Error store_error(Retryable retryable, std::string detail) {

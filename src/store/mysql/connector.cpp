@@ -31,7 +31,7 @@ Result<void> check_schema(Connection& connection) {
 
 Result<std::unique_ptr<Connection>> Connector::connect(std::chrono::nanoseconds until) {
   const std::size_t first = first_.load(std::memory_order_relaxed);
-  std::optional<Error> told;  // the first permanent error, or else the last one
+  std::optional<Error> reported;  // the first permanent error, or else the last one
   bool may_pass = false;
   ServerSettings settings = settings_;
   for (std::size_t i = 0; i < target_.hosts.size() && (i == 0 || monotonic_now() < until); ++i) {
@@ -46,11 +46,11 @@ Result<std::unique_ptr<Connection>> Connector::connect(std::chrono::nanoseconds 
       return connection;
     }
     may_pass = may_pass || usable.error().retryable == Retryable::yes;
-    if (!told || told->retryable == Retryable::yes) told = std::move(usable.error());
+    if (!reported || reported->retryable == Retryable::yes) reported = std::move(usable.error());
   }
-  ONCE_ASSERT(told.has_value());
-  told->retryable = may_pass ? Retryable::yes : Retryable::no;
-  return std::unexpected(*std::move(told));
+  ONCE_ASSERT(reported.has_value());
+  reported->retryable = may_pass ? Retryable::yes : Retryable::no;
+  return std::unexpected(*std::move(reported));
 }
 
 void Connector::avoid(const Connection& connection) {

@@ -81,7 +81,7 @@ void MysqlStore::execute_together(std::chrono::nanoseconds until, std::span<Op* 
     if (!connection) return batch.fail_rest(StoreFault::refused, connection.error().detail);
     Cutter::Call call(cutter_, (*connection)->descriptor(), until);
     const Batch::Ended ended = batch.run(**connection);
-    const bool cut = call.end();
+    const bool cut = call.end() == Cutter::Call::Ended::cut;
     switch (ended) {
       case Batch::Ended::all_answered:
         if (cut) connection->drop();

@@ -89,8 +89,8 @@ constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once
   PRIMARY KEY (only_row)
 ) ENGINE=InnoDB)sql";
 
-// A change to an older revision: a statement, and when to run it, because MySQL has no IF NOT EXISTS here. Gateways
-// continue meanwhile: each change waits for open transactions only at its beginning and its end.
+// An upgrade step of an older revision: a statement, and when to run it, because MySQL has no IF NOT EXISTS here.
+// Gateways continue meanwhile: each step waits for open transactions only at its beginning and its end.
 struct Upgrade {
   std::string_view unless;  // a condition: if it holds, there is nothing to do
   std::string_view statement;

@@ -90,8 +90,8 @@ class Script {
   // and gone since the clock was read. After `until`, in microseconds of that clock, the insert fails with
   // sql_error::null_value, because the caller has given up.
   void insert(std::span<const NewRow> rows, std::int64_t until);
-  // All finishes in one statement, which is a third cheaper than one each. Counts two for every row that has not
-  // changed.
+  // All finishes in one statement, which is a third cheaper than one each. Connection::changed() is two per
+  // row that was written.
   void finish(std::span<const NewRow> rows);
   // For a locked row; each changes one row, or none.
   void renew(const Row& row, const SeenRow& was);

@@ -90,7 +90,7 @@ std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t lim
   remove.remove_expired(time->now, locked->ids);
   remove.commit();
   if (const auto removed = ask(connection, remove); !removed) return std::unexpected(removed.error());
-  // If others hold all rows that were found, searching again at once is useless.
+  // If others hold all rows that were found, another search at once would find the same rows.
   const bool more = found->ids.size() == limit + passed_by && ours > 0;
   return Some{.removed = locked->ids.size(), .held = held, .more = more ? More::yes : More::no};
 }

@@ -1,16 +1,16 @@
 // Executes one batch in the database. Each round is one pipeline: one round trip, one transaction. Most batches need
 // one round. Ops that raced with another gateway, take over an earlier attempt or were lost need a second one.
 //
-//   claim                   made, or answered by the row that was there; a row to take over: take; too late by the
+//   claim                   made, or answered by the existing row; a row to take over: take; too late by the
 //                           server's clock: claim again
-//   take                    taken; or it changed meanwhile: claim again; or it did not: locked
-//   seize                   before a take, resolve or forget of what has an owner whose lease has ended
+//   take                    taken; changed meanwhile: claim again; unchanged: locked
+//   seize                   before a take, resolve or forget of a row with an owner whose lease has ended
 //   renew, finish,          done; else: read
 //   release, forget
 //   append                  done or lost
 //   read                    lost, or done before; or neither: locked
-//   locked                  the same write once more, with a lock on every row that is free; else: alone
-//   alone                   and once more, in a round of its own that waits for the lock for a moment
+//   locked                  the same write again, with a lock on every row that is free; else: alone
+//   alone                   again in a round of its own, which waits briefly for the lock
 #pragma once
 
 #include <chrono>
@@ -35,11 +35,12 @@ class Batch {
   // `until` is the deadline of its claims (monotonic_now()).
   Batch(std::span<Op* const> ops, std::chrono::nanoseconds until);
 
-  // Sends the next round; false: every op is answered.
+  // Sends the next round; returns whether any op is left.
   bool send_round(Connection& connection);
   // Reads the answers of the round.
   void receive(Connection& connection, const std::vector<Rows>& results);
-  // The round failed because another transaction holds a row. True: final, because the op had a round of its own.
+  // The round failed because another transaction holds a row. Answers the op if it had a round of its own; returns
+  // whether it did.
   bool was_blocked();
   // Answers all remaining ops with this; returns them.
   std::vector<Op*> fail_rest(StoreFault fault, std::string_view why);

@@ -47,31 +47,31 @@ Listener::~Listener() {
 void Listener::loop() {
   Backoff pauses(first_pause, longest_pause);
   while (!stopping()) {
-    if (listen()) pauses.reset();
+    if (listen() == Listened::yes) pauses.reset();
     if (!stopping()) wait_for(-1, 0, {.until = monotonic_now() + pauses.next(), .wake = wake_.get()});
   }
 }
 
-bool Listener::listen() {
+Listener::Listened Listener::listen() {
   auto connection = Connection::open(url_, settings_, Connection::Use::plain, wake_.get());
   if (!connection) {
     if (!stopping())
       log_.warn("no notifications from PostgreSQL; waiting requests poll", {{"error", connection.error().detail}});
-    return false;
+    return Listened::not_connected;
   }
   if ((*connection)->pooled()) {
     log_.warn("PostgreSQL is behind a pooler: no notifications from other gateways, waiting requests poll");
     wait_for(-1, 0, {.until = std::chrono::nanoseconds::max(), .wake = wake_.get()});
-    return true;
+    return Listened::yes;
   }
   const Wait soon{.until = monotonic_now() + settings_.timeout, .wake = wake_.get()};
-  if (!(*connection)->query("LISTEN once_ended", soon)) return false;
+  if (!(*connection)->query("LISTEN once_ended", soon)) return Listened::not_connected;
   while (!stopping()) {
     const auto payload = (*connection)->notification({.until = monotonic_now() + one_wait, .wake = wake_.get()});
-    if (!payload) return true;
+    if (!payload) return Listened::yes;
     if (*payload) hear(**payload);
   }
-  return true;
+  return Listened::yes;
 }
 
 void Listener::hear(const std::string& payload) const {

@@ -27,8 +27,9 @@ class Listener {
 
  private:
   void loop();
-  // Runs until the connection breaks, or the listener ends. False: connecting failed.
-  bool listen();
+  enum class Listened : std::uint8_t { yes, not_connected };
+  // Runs until the connection breaks, or the listener ends.
+  Listened listen();
   void hear(const std::string& payload) const;
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 

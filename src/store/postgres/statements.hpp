@@ -23,7 +23,7 @@ enum class Statement : std::uint8_t {
   release,
   forget,
   resolve,
-  wait,  // registers that a request waits for these
+  wait,  // registers that a request waits for these operations
   read,
   hold,  // before an append, or an end that leaves the body in chunks
   append,

@@ -154,7 +154,7 @@ void Batch::receive(Group& group) {
         break;
       case Heard::broken: {
         const Error why{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = task.why};
-        for (Task* told : written) told->pending = true;  // not confirmed by the replicas: ask and wait again
+        for (Task* each : written) each->pending = true;  // not confirmed by the replicas: ask and wait again
         group.tasks.insert(group.tasks.begin() + static_cast<std::ptrdiff_t>(i), written.begin(), written.end());
         return broken(group, i, why);
       }
@@ -251,7 +251,7 @@ void Batch::broken(Group& group, std::size_t first, const Error& why) {
     // Retry once on another connection, if this was the first try and time is left.
     if ((asked_before && sent) || deadline_.passed()) give_up(task, StoreFault::refused);
   }
-  // A node that did not answer for so long hangs: the next batch must not wait for it again.
+  // A node that did not answer for half of the timeout hangs: the next batch must not wait for it again.
   if (deadline_.passed() && monotonic_now() - group.sent_at >= context_.settings.timeout / 2) group.node->go_down(why);
   survey_ = true;
   hint_.ask_last.push_back(group.node->host());
@@ -263,16 +263,16 @@ void Batch::receive_waited(Group& group, std::span<Task* const> written) {
   const WaitArguments wait(context_.settings);
   const auto reply = group.waits ? (*group.link)->reply(deadline_)
                                  : ask(**group.link, {"WAIT", wait.replicas, wait.milliseconds}, deadline_);
-  const bool said = reply && (*reply)->type == REDIS_REPLY_INTEGER;
-  const long long have = said ? (*reply)->integer : 0;
+  const bool is_number = reply && (*reply)->type == REDIS_REPLY_INTEGER;
+  const long long have = is_number ? (*reply)->integer : 0;
   const std::size_t wanted = context_.settings.wait_replicas;
   if (!reply) {
     group.link->drop();
     group.link.reset();
   }
   if (have >= static_cast<long long>(wanted)) return mark(group, written);
-  const std::string why = said ? fmt::format("written, but only {} of {} replicas have it", have, wanted)
-                               : fmt::format("written, but it is unknown whether {} replicas have it", wanted);
+  const std::string why = is_number ? fmt::format("written, but only {} of {} replicas have it", have, wanted)
+                                    : fmt::format("written, but it is unknown whether {} replicas have it", wanted);
   for (Task* task : written) {
     context_.counts.indeterminate.fetch_add(1, std::memory_order_relaxed);
     answer_failed(*task->op, StoreFault::unavailable, why);
@@ -285,9 +285,9 @@ void Batch::mark(Group& group, std::span<Task* const> written) {
   for (const Task* task : written) {
     const Op& op = *task->op;
     const bool recorded = writes_outcome(op.verb) && op.final_state == State::succeeded;
-    const bool told = (only_reads(op.verb) && op.record->state == State::succeeded) ||
-                      (op.verb == Verb::claim && op.verdict != Verdict::execute);
-    if (!recorded && !told) continue;
+    const bool returned = (only_reads(op.verb) && op.record->state == State::succeeded) ||
+                          (op.verb == Verb::claim && op.verdict != Verdict::execute);
+    if (!recorded && !returned) continue;
     context_.scripts.append_mark((*group.link)->later(), key_of(context_, op.id), op.record->nonce);
   }
 }

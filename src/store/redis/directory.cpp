@@ -28,12 +28,12 @@ std::shared_ptr<const Map> Directory::now() const {
   return map_;
 }
 
-bool Directory::begin_asking(Deadline deadline) {
+Directory::Begun Directory::begin_asking(Deadline deadline) {
   std::unique_lock lock(asking_mutex_);
   const Duration most(deadline.milliseconds_left());
-  if (!asked_.wait_for(lock, most, [this] { return !asking_; })) return false;
+  if (!asked_.wait_for(lock, most, [this] { return !asking_; })) return Begun::timed_out;
   asking_ = true;
-  return true;
+  return Begun::yes;
 }
 
 void Directory::end_asking() {
@@ -43,7 +43,7 @@ void Directory::end_asking() {
 }
 
 Result<void> Directory::find_again(const Map* seen, Deadline deadline, const Hint& hint) {
-  if (!begin_asking(deadline)) {
+  if (begin_asking(deadline) == Begun::timed_out) {
     return std::unexpected(Error{.source = ErrorSource::store,
                                  .retryable = Retryable::yes,
                                  .detail = "Redis: the servers could not be discovered in time"});
@@ -107,7 +107,7 @@ void Directory::adopt(const Layout& layout) {
   auto map = std::make_shared<Map>();
   for (const StoreHost& host : layout.nodes) map->nodes.push_back(node_at_locked(host));
   map->owners = layout.owners;
-  // An equal map is no change: threads that wait for one keep waiting.
+  // An equal map is not a change: threads that wait for a change keep waiting.
   if (map_ && map_->nodes == map->nodes && map_->owners == map->owners) return;
   map_ = std::move(map);
   for (std::size_t slot = 0; slot < map_->owners.size(); ++slot) {

@@ -59,8 +59,9 @@ class Directory {
   std::size_t part_of(std::uint16_t slot) const { return parts_[slot].load(std::memory_order_relaxed); }
 
  private:
-  // One thread refreshes for all; the others wait. False: timed out.
-  bool begin_asking(Deadline deadline);
+  enum class Begun : std::uint8_t { yes, timed_out };
+  // One thread refreshes for all; the others wait.
+  Begun begin_asking(Deadline deadline);
   void end_asking();
   Result<Layout> survey(const Map* seen, Deadline deadline, const Hint& hint) const;
   void adopt(const Layout& layout);

@@ -116,16 +116,16 @@ void Bell::ring() {
   changed_.notify_all();
 }
 
-bool Bell::wait_for_ring() {
+Bell::Woken Bell::wait_for_ring() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return rung_ || ended_; });
   rung_ = false;
-  return !ended_;
+  return ended_ ? Woken::to_end : Woken::to_revive;
 }
 
-bool Bell::pause(Duration how_long) {
+Bell::Woken Bell::pause(Duration how_long) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, how_long, [this] { return ended_; });
+  return changed_.wait_for(lock, how_long, [this] { return ended_; }) ? Woken::to_end : Woken::to_revive;
 }
 
 void Bell::end() {

@@ -26,9 +26,9 @@ namespace once::redis {
 class Bell {
  public:
   void ring();
-  // False: the reviver must end.
-  bool wait_for_ring();
-  bool pause(Duration how_long);
+  enum class Woken : std::uint8_t { to_revive, to_end };
+  Woken wait_for_ring();
+  Woken pause(Duration how_long);
   void end();
 
  private:

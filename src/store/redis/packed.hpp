@@ -3,19 +3,19 @@
 //
 //   0 version 3 (2: the same without labels) · 1 state · 2 body kept (0 yes, 1 no, 2 in chunks, which older programs
 //   read as no), and from version 4 on in its upper half the oldest version that can read and write the record · 3 has
-//   an outcome (1), labels (2), chunks (4) · 4 expires_at, 8 bytes · 12 lease_until, 8 · 20 waited for (1), or its
+//   an outcome (1), labels (2), chunks (4) · 4 expires_at, 8 bytes · 12 lease_until, 8 · 20 has waiters (1), or its
 //   outcome is on the replicas (2) · 21 previous state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 ·
 //   42 previous_started_at, 8 · 50 nonce, 16 · 66 fingerprint, 32 · 98 forget_at, 8 · 106 labels, outcome
 //
-// A version that changes only what older ones may ignore (bits of the fourth byte, or a trailer after what they write)
+// A version that only adds what older ones may ignore (bits of the fourth byte, or a trailer after their data)
 // names the oldest compatible version, so that both can run side by side. Older programs do not touch records that they
 // cannot read, and report them. Versions stay below 32.
 //
 // Labels are tenant and route, each with its length in one byte before it.
 //
 // Chunks of a response that still streams, or whose body stays in them, are in a list beside the record: the nonce of
-// the claim that appended them, then one element for each. It is read only if the record has that nonce, so a list that
-// an earlier claim left behind does no harm; the flag in the record lets the scripts remove it, or make it live until
+// the claim that appended them, then one element for each. It is read only if the record has that nonce, so a list
+// that an earlier claim left behind is harmless; the flag in the record lets the scripts remove it, or keep it until
 // the record expires. Programs that do not know the flag ignore it, and Redis expires the list.
 //
 // Integers are big-endian, times are milliseconds since 1970. A time of 2^52 or more is never: Lua's numbers are exact

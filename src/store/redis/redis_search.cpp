@@ -33,7 +33,7 @@ struct KeysRead {
   KeyPage page;
   std::vector<std::string> elsewhere{};  // keys of slots that it does not have
   std::optional<Redirection> to{};       // the redirection for one of them
-  std::string error{};                   // why a key could not be read, unless it is not ours
+  std::string error{};                   // why a key could not be read; empty if it is not a key of Once
 };
 
 namespace {

@@ -1,11 +1,11 @@
 // Records in Redis: a single server, one with sentinels, or a Redis Cluster. Redis' clock decides, and Redis itself
 // deletes expired records.
 //
-//   redis_store  what the gateway sees        batch      a batch on its way to the servers and back
-//   script       what Redis runs              directory  which server has what; discovery asks, cluster reads
-//   packed       how a record looks there     node       a server and its links; link and tls are one connection
-//   answer       what a reply means           listener   hears from other gateways that an operation ended
-//                                             reviver    connects to servers that were down
+//   redis_store  implements the store contract    batch      sends a batch to the servers, reads the replies
+//   script       the Lua scripts                  directory  finds the server of a key (discovery, cluster)
+//   packed       the format of a record           node       a server and its connections (link, tls)
+//   answer       interprets a reply               listener   notifications of other gateways about ended operations
+//                                                 reviver    reconnects to servers that were down
 #pragma once
 
 #include <functional>

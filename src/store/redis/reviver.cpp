@@ -35,7 +35,7 @@ void Reviver::loop() {
   while (true) {
     const std::vector<std::shared_ptr<Node>> down = directory_.down();
     if (down.empty()) {
-      if (!context_.down.wait_for_ring()) return;
+      if (context_.down.wait_for_ring() == Bell::Woken::to_end) return;
       pauses.reset();
       continue;
     }
@@ -44,7 +44,7 @@ void Reviver::loop() {
     // If the servers cannot be discovered now, it is tried again next time.
     std::ignore = directory_.find_again(directory_.now().get(), Deadline::after(revival_patience), hint);
     for (const auto& node : down) node->revive(Deadline::after(revival_patience));
-    if (!context_.down.pause(pauses.next())) return;
+    if (context_.down.pause(pauses.next()) == Bell::Woken::to_end) return;
   }
 }
 

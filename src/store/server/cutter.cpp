@@ -25,11 +25,11 @@ Cutter::Call::~Call() {
   end();
 }
 
-bool Cutter::Call::end() {
+Cutter::Call::Ended Cutter::Call::end() {
   const std::scoped_lock lock(cutter_.mutex_);
   if (listed_) cutter_.calls_.erase(place_);
   listed_ = false;
-  return cut_;
+  return cut_ ? Ended::cut : Ended::in_time;
 }
 
 Cutter::~Cutter() {

@@ -19,7 +19,7 @@ class Cutter {
   Cutter(const Cutter&) = delete;
   Cutter& operator=(const Cutter&) = delete;
 
-  // A call in progress, from construction to destruction. The socket must outlive it.
+  // A call in progress, from construction to end(). The socket must outlive it.
   class Call {
    public:
     Call(Cutter& cutter, int socket, std::chrono::nanoseconds until);
@@ -27,8 +27,8 @@ class Cutter {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    // Ends it. True: the connection was cut.
-    bool end();
+    enum class Ended : std::uint8_t { in_time, cut };
+    Ended end();
 
    private:
     friend class Cutter;

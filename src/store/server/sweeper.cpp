@@ -25,13 +25,13 @@ Sweeper::~Sweeper() {
   thread_.join();
 }
 
-bool Sweeper::pause(Duration how_long) {
+Sweeper::Paused Sweeper::pause(Duration how_long) {
   std::unique_lock lock(mutex_);
-  return !wake_.wait_for(lock, how_long, [this] { return stopping_; });
+  return wake_.wait_for(lock, how_long, [this] { return stopping_; }) ? Paused::stopped : Paused::whole;
 }
 
 void Sweeper::loop() {
-  while (pause(settings_.sweep_every)) sweep_all();
+  while (pause(settings_.sweep_every) == Paused::whole) sweep_all();
 }
 
 void Sweeper::sweep_all() {
@@ -42,7 +42,7 @@ void Sweeper::sweep_all() {
       return;
     }
     if (swept->more == More::no) return;
-  } while (pause(between_batches));
+  } while (pause(between_batches) == Paused::whole);
 }
 
 }  // namespace once::store

@@ -21,8 +21,8 @@ class Sweeper {
  private:
   void loop();
   void sweep_all();
-  // False: stop.
-  bool pause(Duration how_long);
+  enum class Paused : std::uint8_t { whole, stopped };
+  Paused pause(Duration how_long);
 
   ServerStore& store_;
   const ServerSettings settings_;

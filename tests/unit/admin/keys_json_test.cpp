@@ -265,7 +265,7 @@ TEST_F(EffectOf, a_release_whose_answer_was_lost_is_done_if_the_key_is_gone) {
   EXPECT_EQ(after(forget_, OpStatus::lost, std::nullopt), Effect::unknown) << "nobody knows";
 }
 
-TEST_F(EffectOf, a_release_before_somebody_claims_anew_may_have_been_ours) {
+TEST_F(EffectOf, a_release_before_a_new_claim_may_have_been_this_one) {
   stands_.nonce.bytes[0] = 2;
   stands_.state = State::started;
   stands_.started_at = key_.started_at + std::chrono::seconds(1);

@@ -18,7 +18,7 @@ class SearchThreadTest : public testing::Test {
  protected:
   Task<void> ask(std::function<void()> job) {
     ++open_;
-    const bool done = co_await thread_.run(std::move(job), loop_);
+    const bool done = co_await thread_.run(std::move(job), loop_) == SearchThread::Ran::yes;
     ++(done ? done_ : refused_);
     if (--open_ == 0) loop_.stop();
   }

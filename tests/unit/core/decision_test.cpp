@@ -73,7 +73,7 @@ TEST(Decision, failed_executes_again_with_the_next_attempt_and_a_higher_fence) {
   EXPECT_GT(again.fence, failed.fence);
 }
 
-TEST(Decision, an_expired_record_is_as_none_but_its_fence_lives_on) {
+TEST(Decision, an_expired_record_counts_as_absent_but_its_fence_is_kept) {
   const Record record = record_in(State::succeeded);
   EXPECT_EQ(verdict_for(record, start + hours(24), OnUnknown::hold, other), Verdict::execute);
   const Record again = claimed(&record, other, Nonce(), terms, start + hours(24));
@@ -87,7 +87,7 @@ TEST(Decision, an_owner_at_work_does_not_expire) {
   EXPECT_EQ(verdict_for(record, start + hours(25)), Verdict::in_flight);
 }
 
-TEST(Decision, a_tombstone_says_gone_whatever_is_asked) {
+TEST(Decision, a_tombstone_is_gone_for_any_request) {
   EXPECT_EQ(verdict_for(record_in(State::tombstone), start, OnUnknown::retry, other), Verdict::gone);
 }
 

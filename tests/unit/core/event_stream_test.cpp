@@ -17,7 +17,7 @@ RecordPolicy policy_of(StreamRecording stream) {
 TEST(RecordedAsItStreams, by_its_type_and_status) {
   const RecordPolicy automatic = policy_of(StreamRecording::automatic);
   const auto streams = [&](int status, std::string_view type) {
-    return is_recorded_as_it_streams({.status = status, .content_type = type, .said = {}}, automatic);
+    return is_recorded_as_it_streams({.status = status, .content_type = type, .backend = {}}, automatic);
   };
   EXPECT_TRUE(streams(200, "text/event-stream"));
   EXPECT_TRUE(streams(200, "Text/Event-Stream; charset=utf-8"));
@@ -34,20 +34,20 @@ TEST(RecordedAsItStreams, unless_a_route_asks_otherwise) {
 }
 
 TEST(RecordedAsItStreams, always_and_never) {
-  const StreamedHead json{.status = 200, .content_type = "application/json", .said = {}};
+  const StreamedHead json{.status = 200, .content_type = "application/json", .backend = {}};
   EXPECT_TRUE(is_recorded_as_it_streams(json, policy_of(StreamRecording::always)));
-  const StreamedHead events{.status = 200, .content_type = "text/event-stream", .said = {}};
+  const StreamedHead events{.status = 200, .content_type = "text/event-stream", .backend = {}};
   EXPECT_FALSE(is_recorded_as_it_streams(events, policy_of(StreamRecording::off)));
 }
 
 TEST(RecordedAsItStreams, not_if_the_backend_says_otherwise) {
-  StreamedHead events{.status = 200, .content_type = "text/event-stream", .said = {}};
-  events.said.record = BackendPolicy::Record::no_store;
+  StreamedHead events{.status = 200, .content_type = "text/event-stream", .backend = {}};
+  events.backend.record = BackendPolicy::Record::no_store;
   EXPECT_FALSE(is_recorded_as_it_streams(events, policy_of(StreamRecording::automatic)));
-  events.said.record = BackendPolicy::Record::retry;
+  events.backend.record = BackendPolicy::Record::retry;
   EXPECT_FALSE(is_recorded_as_it_streams(events, policy_of(StreamRecording::automatic)));
   events.status = 500;
-  events.said.record = BackendPolicy::Record::final;
+  events.backend.record = BackendPolicy::Record::final;
   EXPECT_TRUE(is_recorded_as_it_streams(events, policy_of(StreamRecording::automatic)));
 }
 

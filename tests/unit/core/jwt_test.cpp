@@ -231,7 +231,7 @@ TEST(Jwt, claims_by_name_and_by_pointer) {
   EXPECT_EQ(verifier.index_of("org"), std::nullopt);
 }
 
-TEST(Jwt, a_claim_that_names_nobody) {
+TEST(Jwt, a_claim_that_identifies_no_caller) {
   const JwtVerifier verifier = of_secret();
   for (const std::string& value : {std::string("true"), std::string("[]"), std::string("{}"), std::string(R"(["a"])"),
                                    "\"" + std::string(max_claim_bytes, 'a') + "\""}) {

@@ -45,7 +45,7 @@ std::optional<Fingerprint> read_in_pieces(const Asked& asked, std::string_view b
   const auto length = asked.announced ? std::optional<std::uint64_t>(body.size()) : std::nullopt;
   LargeFingerprint large(asked.policy, "POST", "/files?a=b", asked.content_type, length);
   for (std::size_t at = 0; at < body.size(); at += 3) large.add(body.substr(at, 3));
-  if (large.end(body.size())) return large.take();
+  if (large.end(body.size()) == LargeFingerprint::Known::yes) return large.take();
   while (true) {
     switch (large.step(pieces)) {
       case LargeFingerprint::Progress::more: break;

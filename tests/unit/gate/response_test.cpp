@@ -35,7 +35,7 @@ TEST(PreparedResponses, what_could_become_another_response_is_refused) {
   EXPECT_FALSE(prepare({.fields = {{"a", std::string("1\0", 2)}}}).has_value());
 }
 
-TEST(Replies, date_and_length_are_left_to_who_knows_them) {
+TEST(Replies, date_and_length_are_left_to_the_server_of_the_program) {
   gateway::Reply reply;
   reply.status = 200;
   reply.head = "HTTP/1.1 200 Fine\r\nDate: now\r\nContent-Length: 4\r\nA: b: c\r\n";

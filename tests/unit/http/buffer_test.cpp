@@ -95,7 +95,7 @@ TEST(BufferTest, a_window_is_larger_for_as_long_as_the_head_is_pinned) {
   EXPECT_TRUE(buffer.filled());
   const std::string_view head = buffer.unread().substr(0, 4);
   buffer.pin(4);
-  EXPECT_TRUE(buffer.widen(windows));
+  EXPECT_TRUE(buffer.try_widen(windows));
   EXPECT_EQ(buffer.unread(), "body");
   EXPECT_EQ(buffer.room().size(), Windows::size - 4);
   read_into(buffer, std::string(Windows::size - 4, 'x'));
@@ -113,7 +113,7 @@ TEST(BufferTest, a_window_is_given_back_however_the_buffer_ends) {
   for (const int end : {0, 1, 2, 3, 4}) {
     Buffer buffer;
     buffer.grow(8);
-    EXPECT_TRUE(buffer.widen(windows));
+    EXPECT_TRUE(buffer.try_widen(windows));
     EXPECT_EQ(windows.taken(), 1U);
     read_into(buffer, "more than eight bytes");
     buffer.rewind();
@@ -133,7 +133,7 @@ TEST(BufferTest, without_a_window_it_goes_on_as_it_is) {
   Buffer buffer;
   buffer.grow(8);
   read_into(buffer, "abcdefgh");
-  EXPECT_FALSE(buffer.widen(windows));
+  EXPECT_FALSE(buffer.try_widen(windows));
   buffer.consume(3);
   EXPECT_EQ(buffer.room().size(), 3U);
 }
@@ -201,7 +201,7 @@ RC_GTEST_PROP(BufferProperty, behaves_as_a_queue_behind_a_pinned_head, ()) {
         buffer.unpin();
         pinned.clear();
         break;
-      case 5: RC_ASSERT(buffer.widen(windows)); break;
+      case 5: RC_ASSERT(buffer.try_widen(windows)); break;
       default:
         if (pinned.empty()) {
           buffer.unpin();

@@ -68,7 +68,7 @@ Task<void> three_come_back_to_two_places(World& world) {
     co_await answer_fully(*ends->near, ends->far);
     ends->near.reset();
   }
-  EXPECT_EQ(world.pool->resting(), 2U);
+  EXPECT_EQ(world.pool->idle(), 2U);
   EXPECT_TRUE(closed_by_peer(first.far));
   EXPECT_FALSE(closed_by_peer(second.far));
   EXPECT_FALSE(closed_by_peer(third.far));
@@ -81,7 +81,7 @@ TEST(UpstreamPoolTest, in_a_full_pool_the_one_that_rested_longest_makes_room) {
 
 Task<void> the_latest_is_taken_first(World& world) {
   const std::vector<int> far = co_await world.two_rested();
-  const UpstreamConnectionPtr taken = world.pool->take_rested(1h);
+  const UpstreamConnectionPtr taken = world.pool->take_idle(1h);
   EXPECT_TRUE(taken && taken->reused());
   EXPECT_EQ(world.pool->busy(), 1U);
   co_await taken->socket().write_all("x", long_enough);
@@ -97,8 +97,8 @@ TEST(UpstreamPoolTest, the_connection_that_rested_least_is_taken) {
 Task<void> rests_too_long_for_some(World& world) {
   co_await world.rested();
   co_await sleep_for(world.run.loop, 30ms);
-  EXPECT_EQ(world.pool->take_rested(10ms), nullptr) << "as a keyed request asks";
-  EXPECT_NE(world.pool->take_rested(1h), nullptr) << "as any other does";
+  EXPECT_EQ(world.pool->take_idle(10ms), nullptr) << "as a keyed request asks";
+  EXPECT_NE(world.pool->take_idle(1h), nullptr) << "as any other does";
 }
 
 TEST(UpstreamPoolTest, who_wants_a_young_connection_gets_no_old_one) {
@@ -108,7 +108,7 @@ TEST(UpstreamPoolTest, who_wants_a_young_connection_gets_no_old_one) {
 
 Task<void> all_are_closed_in_time(World& world) {
   const int far = co_await world.rested();
-  while (world.pool->resting() > 0) co_await sleep_for(world.run.loop, 10ms);
+  while (world.pool->idle() > 0) co_await sleep_for(world.run.loop, 10ms);
   EXPECT_TRUE(closed_by_peer(far));
 }
 
@@ -119,11 +119,11 @@ TEST(UpstreamPoolTest, a_connection_that_nobody_wants_is_closed) {
 
 Task<void> keep_alive_is_believed(World& world) {
   co_await world.rested("HTTP/1.1 200 OK\r\nKeep-Alive: timeout=0\r\nContent-Length: 0\r\n\r\n");
-  EXPECT_EQ(world.pool->resting(), 0U);
+  EXPECT_EQ(world.pool->idle(), 0U);
   co_await world.rested("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-  EXPECT_EQ(world.pool->resting(), 0U);
+  EXPECT_EQ(world.pool->idle(), 0U);
   co_await world.rested("HTTP/1.1 200 OK\r\nKeep-Alive: max=9, timeout=60\r\nContent-Length: 0\r\n\r\n");
-  EXPECT_EQ(world.pool->resting(), 1U);
+  EXPECT_EQ(world.pool->idle(), 1U);
 }
 
 TEST(UpstreamPoolTest, what_the_server_says_of_keeping_it_counts) {
@@ -139,7 +139,7 @@ Task<void> answers_half_a_request(World& world) {
   EXPECT_EQ(read, UpstreamConnection::HeadRead::ok);
   EXPECT_TRUE(ends.near->ready().has_value()) << "the whole response is here";
   ends.near.reset();
-  EXPECT_EQ(world.pool->resting(), 0U);
+  EXPECT_EQ(world.pool->idle(), 0U);
   EXPECT_TRUE(closed_by_peer(ends.far));
 }
 
@@ -151,7 +151,7 @@ TEST(UpstreamPoolTest, a_connection_with_half_a_request_on_it_is_closed) {
 // Written as a whole for one request says nothing of the next.
 Task<void> a_second_request_is_half_written(World& world) {
   const int far = co_await world.rested();
-  UpstreamConnectionPtr again = world.pool->take_rested(1h);
+  UpstreamConnectionPtr again = world.pool->take_idle(1h);
   EXPECT_NE(again, nullptr);
   EXPECT_EQ(::send(far, fine.data(), fine.size(), MSG_NOSIGNAL), static_cast<ssize_t>(fine.size()));
   const auto read = co_await again->read_head(Method::post, world.run.loop.now() + patience);
@@ -170,9 +170,9 @@ Task<void> closed_while_it_rests(World& world) {
   const std::vector<int> far = co_await world.two_rested();
   ::shutdown(far[1], SHUT_WR);
   co_await sleep_for(world.run.loop, 30ms);
-  const UpstreamConnectionPtr taken = world.pool->take_rested(1h);
+  const UpstreamConnectionPtr taken = world.pool->take_idle(1h);
   EXPECT_NE(taken, nullptr) << "the other one is still good";
-  EXPECT_EQ(world.pool->resting(), 0U) << "the closed one is gone";
+  EXPECT_EQ(world.pool->idle(), 0U) << "the closed one is gone";
 }
 
 TEST(UpstreamPoolTest, a_connection_that_the_server_closed_is_not_taken) {
@@ -184,12 +184,12 @@ Task<void> the_server_moves(World& world) {
   Ends at_work = co_await world.connection();
   const int rests = co_await world.rested();
   world.addresses.publish(world.elsewhere.endpoints());
-  EXPECT_EQ(world.pool->take_rested(1h), nullptr);
+  EXPECT_EQ(world.pool->take_idle(1h), nullptr);
   EXPECT_TRUE(closed_by_peer(rests));
   EXPECT_FALSE(closed_by_peer(at_work.far)) << "what is at work ends in peace";
   co_await answer_fully(*at_work.near, at_work.far);
   at_work.near.reset();
-  EXPECT_EQ(world.pool->resting(), 0U) << "and is not kept";
+  EXPECT_EQ(world.pool->idle(), 0U) << "and is not kept";
   const UpstreamConnectionPtr next = co_await world.pool->connect(long_enough);
   EXPECT_NE(next, nullptr);
   EXPECT_TRUE(world.elsewhere.called());
@@ -203,7 +203,7 @@ TEST(UpstreamPoolTest, connections_to_an_address_that_is_gone_are_not_used_again
 Task<void> one_address_stays(World& world) {
   const int far = co_await world.rested();
   world.addresses.publish({world.elsewhere.endpoint(), world.server.endpoint()});
-  const UpstreamConnectionPtr taken = world.pool->take_rested(1h);
+  const UpstreamConnectionPtr taken = world.pool->take_idle(1h);
   EXPECT_NE(taken, nullptr);
   EXPECT_FALSE(closed_by_peer(far));
 }
@@ -228,7 +228,7 @@ TEST(UpstreamPoolTest, the_next_address_is_tried_when_one_is_refused) {
 Task<void> a_new_one_needs_room(World& world) {
   const std::vector<int> far = co_await world.two_rested();
   const Ends ends = co_await world.connection();
-  EXPECT_EQ(world.pool->resting(), 1U);
+  EXPECT_EQ(world.pool->idle(), 1U);
   EXPECT_EQ(world.pool->busy(), 1U);
   EXPECT_TRUE(closed_by_peer(far[0]));
   EXPECT_FALSE(closed_by_peer(far[1]));
@@ -249,7 +249,7 @@ Task<void> each_end_is_told(World& world, Told& told) {
   world.pool->listen(told);
   co_await world.rested();
   EXPECT_EQ(told.times, 1) << "given back";
-  UpstreamConnectionPtr taken = world.pool->take_rested(1h);
+  UpstreamConnectionPtr taken = world.pool->take_idle(1h);
   EXPECT_EQ(told.times, 1);
   taken.reset();
   EXPECT_EQ(told.times, 2) << "closed in the middle of it";

@@ -21,7 +21,7 @@ class LoopThread {
   std::jthread thread_;
 };
 
-TEST(Watchdog, nobody_asks_for_a_sign) {
+TEST(Watchdog, sends_no_pings_while_it_is_off) {
   Loop loop;
   Watchdog watchdog;
   watchdog.watch(loop);

@@ -62,7 +62,7 @@ class ClaimStepsTest : public testing::Test {
   ClaimSteps steps_{op_};
 };
 
-TEST_F(ClaimStepsTest, a_claim_that_is_granted_is_ours) {
+TEST_F(ClaimStepsTest, a_granted_claim_stands) {
   ASSERT_EQ(next(0ms), &op_);
   granted();
   EXPECT_EQ(next(), nullptr);
@@ -89,7 +89,7 @@ TEST_F(ClaimStepsTest, a_lost_answer_is_asked_for_again_with_the_same_nonce) {
   EXPECT_EQ(stands(), Stands::yes);
 }
 
-TEST_F(ClaimStepsTest, a_copy_that_may_be_on_its_way_stands_perhaps_whatever_the_next_answer_is) {
+TEST_F(ClaimStepsTest, a_copy_in_flight_may_stand_whatever_the_next_answer_is) {
   next();
   failed();
   next();
@@ -150,7 +150,7 @@ class LateClaim : public ClaimStepsTest {
   Op* renewal_ = nullptr;
 };
 
-TEST_F(LateClaim, is_ours_when_it_was_renewed) {
+TEST_F(LateClaim, stands_once_it_was_renewed) {
   const Time asked = now_;
   renewal_->status = OpStatus::done;
   EXPECT_EQ(next(), nullptr);

@@ -65,9 +65,9 @@ TEST(Cutter, a_read_that_waits_ends_when_its_time_is_over) {
   Cutter::Call call(cutter, near.get(), monotonic_now() + 50ms);
   char byte = 0;
   EXPECT_EQ(::read(near.get(), &byte, 1), 0);
-  EXPECT_TRUE(call.end());
-  EXPECT_TRUE(call.end()) << "said again";
-  EXPECT_FALSE(other.end());
+  EXPECT_EQ(call.end(), Cutter::Call::Ended::cut);
+  EXPECT_EQ(call.end(), Cutter::Call::Ended::cut) << "said again";
+  EXPECT_EQ(other.end(), Cutter::Call::Ended::in_time);
 }
 
 TEST(Cutter, a_call_that_ended_in_time_is_left_alone) {
@@ -77,7 +77,7 @@ TEST(Cutter, a_call_that_ended_in_time_is_left_alone) {
   const Descriptor far(ends[1]);
   Cutter cutter;
   Cutter::Call call(cutter, near.get(), monotonic_now() + 1h);
-  EXPECT_FALSE(call.end());
+  EXPECT_EQ(call.end(), Cutter::Call::Ended::in_time);
   EXPECT_EQ(::write(near.get(), "x", 1), 1);
 }
 

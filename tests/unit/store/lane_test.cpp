@@ -346,7 +346,7 @@ TEST_F(LaneTest, stop_drains_what_is_queued_and_refuses_what_comes_after) {
   lanes_->stop();
 }
 
-TEST_F(LaneTest, callers_go_on_where_they_came_from) {
+TEST_F(LaneTest, callers_resume_on_their_own_executor) {
   LoopExecutor other_home;
   start({.lanes = 3});
   store_.permit(1000);

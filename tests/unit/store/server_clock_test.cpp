@@ -17,7 +17,7 @@ TEST(ServerClock, what_nobody_told_is_not_known) {
   EXPECT_EQ(ServerClock().latest_at(hours(1)), Time());
 }
 
-TEST(ServerClock, goes_on_from_what_was_told_and_is_never_behind) {
+TEST(ServerClock, advances_from_the_last_report_and_is_never_behind) {
   ServerClock clock;
   // The server's clock was read to the millisecond, at any moment after this.
   clock.learn(noon, seconds(100));

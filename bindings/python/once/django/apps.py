@@ -18,7 +18,7 @@ class OnceConfig(AppConfig):
 
 
 def check_middleware(**_: Any) -> list[Any]:
-    """`manage.py check`, and every start, say so if nothing is protected."""
+    """`manage.py check`, and every start, report if nothing is protected."""
     from django.conf import settings
     if any(name in settings.MIDDLEWARE for name in ("once.django.Middleware", "once.django.middleware.Middleware")):
         return []

@@ -15,15 +15,15 @@ from django.http import HttpRequest
 
 from once.django.middleware import fields_of
 
-# These say that nothing was done, so a retry executes: the default of record.refusals.
+# These mean that nothing was done, so a retry executes: the default of record.refusals.
 REFUSALS = frozenset({401, 402, 403, 407, 408, 413, 425, 429})
 
 
 def finish(request: Any, response: Any, using: str = "default") -> None:
-    """Records the response in the transaction that is open on the database `using`. Commit keeps the effect and the outcome; whatever
-    dies, a retry finds both or neither. Without a key it does nothing. Call it last: it locks the operation's row.
+    """Records the response in the open transaction of the database `using`. A commit keeps both the effect and the outcome, and after
+    any crash a retry finds both or neither. Without a key it does nothing. Call it last: it locks the operation's row.
 
-    Raises if another attempt has taken over: then nothing of this transaction may stay."""
+    Raises if another attempt has taken over: then roll this transaction back."""
     claim = _claim_of(request)
     connection = connections[using]
     if not connection.in_atomic_block:
@@ -55,8 +55,8 @@ def finish(request: Any, response: Any, using: str = "default") -> None:
 def idempotent(view: Callable[..., Any] | None = None, *, using: str = "default") -> Any:
     """Decorates a view whose work and response are committed together. For functions and for methods of class-based views and ViewSets.
 
-    A refusal (401, 403, 429 …) or a 5xx is not an outcome: it is rolled back, and a retry executes. Every other view is protected by the
-    middleware as it is; this is for work that must not be done twice even if the process dies in the middle."""
+    A refusal (401, 403, 429 …) or a 5xx is not an outcome: it is rolled back, and a retry executes. The middleware protects every other
+    view; this is for work that must not be repeated even if the process dies in the middle."""
     if view is None:
         return functools.partial(idempotent, using=using)
     name = getattr(view, "__qualname__", repr(view))
@@ -86,7 +86,7 @@ def idempotent(view: Callable[..., Any] | None = None, *, using: str = "default"
 
 
 def _owner_and_request(name: str, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
-    """(None, request) of a function, (view, request) of a method."""
+    """(None, request) for a function, (view, request) for a method."""
     if arguments and _is_request(arguments[0]):
         return None, arguments[0]
     if len(arguments) > 1 and _is_request(arguments[1]):
@@ -111,7 +111,7 @@ def _rendered(owner: Any, request: Any, response: Any, arguments: tuple[Any, ...
     """REST Framework renders a response after the view has returned; the transaction needs its bytes now."""
     if getattr(response, "is_rendered", True):
         return response
-    view = owner or (getattr(request, "parser_context", None) or {}).get("view")  # of a function with @api_view
+    view = owner or (getattr(request, "parser_context", None) or {}).get("view")  # for a function with @api_view
     if hasattr(view, "finalize_response"):
         view.finalize_response(request, response, *arguments, **named)
     response.render()

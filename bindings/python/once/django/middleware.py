@@ -1,6 +1,7 @@
-"""The Django middleware: every view, function or class, Django's or of REST Framework, plain or async.
+"""The Django middleware for every view, function or class, of Django or REST Framework, plain or async.
 
-Responses are rendered when a middleware sees them, so what is recorded is what the client gets. `request.once` is the claim, or None.
+Responses are rendered when a middleware sees them, so the recorded bytes are those that the client gets. `request.once` is the claim, or
+None.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _STREAMED = wsgi.STREAMED
 
 
 class Middleware:
-    """For MIDDLEWARE: requests with a key are executed once. ONCE in the settings of the project says how (opening.py)."""
+    """For MIDDLEWARE: requests with a key are executed once. ONCE in the settings of the project configures it (opening.py)."""
 
     sync_capable = True
     async_capable = True
@@ -47,7 +48,7 @@ class Middleware:
             with claimed(begun):
                 response = self.get_response(request)
                 status, fields, body = _collected(response, begun.max_body)
-        except BaseException:  # Django turns exceptions into responses: this is the process being asked to end
+        except BaseException:  # Django turns exceptions into responses, so the process is ending
             begun.free()
             raise
         return _told(response, self.gate.finish(begun, status, fields, body), begun)
@@ -73,7 +74,7 @@ class Middleware:
             return None
         if asyncio.iscoroutinefunction(self._caller):
             return await self._caller(request)
-        return await sync_to_async(self._caller, thread_sensitive=True)(request)  # it may ask the database
+        return await sync_to_async(self._caller, thread_sensitive=True)(request)  # it may query the database
 
     def _request(self, request: Any, caller: Any) -> Request:
         named = b"" if caller is None else str(caller).encode()
@@ -85,7 +86,7 @@ class Middleware:
 
 
 def _show(request: Any, begun: Handle | Passed) -> None:
-    """What a backend behind a gateway would get, and nothing of it from the client."""
+    """Sets the fields that a backend behind a gateway would get, and drops the client's own."""
     for name in RESERVED:
         request.META.pop(_variable(name), None)
     request.once = begun if isinstance(begun, Handle) else None
@@ -105,7 +106,7 @@ def fields_of(response: Any) -> list[tuple[bytes, bytes]]:
 
 
 def _collected(response: Any, most: int) -> tuple[int, list[tuple[bytes, bytes]], bytes | None]:
-    """Status, fields and body. No body: it is larger than what is kept, or the client should read it as it comes."""
+    """Status, fields and body. No body: it is over the limit, or the client should read it as it arrives."""
     fields = fields_of(response)
     if not getattr(response, "streaming", False):
         return response.status_code, fields, bytes(response.content)
@@ -158,7 +159,7 @@ async def _joined_async(chunks: list[bytes], rest: AsyncIterator[bytes]) -> Asyn
 
 
 def _told(response: Any, reply: Reply, claim: Handle) -> Any:
-    """The view's own response where it counts, so that its cookies stay; otherwise what counts in its place."""
+    """The view's own response if it is the outcome, so that its cookies stay; otherwise the outcome."""
     if reply.body_is_yours:
         _set_fields(response, reply)
         return response

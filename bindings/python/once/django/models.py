@@ -1,4 +1,4 @@
-"""The keys in the database, to read: the view `once_keys` that `once schema` makes. Raw keys are not in it, and never stored."""
+"""The keys in the database, read-only: the view `once_keys` that `once schema` creates. Raw keys are never stored."""
 from __future__ import annotations
 
 from django.db import models

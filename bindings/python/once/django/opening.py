@@ -28,7 +28,7 @@ _gate: Gate | None = None
 
 
 def gate() -> Gate:
-    """One for the process, opened when it is first needed."""
+    """One gate per process, opened on first use."""
     global _gate
     with _lock:
         if _gate is None:
@@ -40,7 +40,7 @@ def gate() -> Gate:
 
 
 def close() -> None:
-    """For tests that change the settings: the next use opens it anew."""
+    """For tests that change the settings: the next use opens the gate again."""
     global _gate
     with _lock:
         closing, _gate = _gate, None
@@ -73,7 +73,7 @@ def caller() -> Any:
 
 
 def store_url(database: dict[str, Any]) -> str:
-    """The URL of a database of Django's, as a store."""
+    """The URL of a Django database, as a store."""
     scheme = {"postgresql": "postgres", "postgis": "postgres", "mysql": "mysql"}.get(database["ENGINE"].rsplit(".", 1)[-1])
     if scheme is None:
         raise ImproperlyConfigured(f"{database['ENGINE']} cannot be a store: use PostgreSQL or MySQL, or name another `store`")

@@ -61,7 +61,7 @@ TEST_F(Cors, vary_is_said_once) {
               HasSubstr("Vary: Accept\r\n"));
 }
 
-TEST_F(Cors, an_origin_that_is_not_named_gets_what_the_backend_said) {
+TEST_F(Cors, an_origin_that_is_not_listed_gets_the_backends_own_fields) {
   for (const char* origin :
        {"", "Origin: https://evil.example\r\n", "Origin: null\r\n", "Origin: https://APP.example\r\n",
         "Origin: https://app.example\r\nOrigin: https://other.example\r\n",

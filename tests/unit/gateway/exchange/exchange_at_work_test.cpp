@@ -58,7 +58,7 @@ TEST_F(AtWork, an_unknown_outcome_is_recorded_in_a_store_that_came_back_empty) {
 }
 
 // Nor does the store know it when somebody asks for it.
-TEST_F(AtWork, a_store_that_came_back_empty_does_not_make_it_unheard_of) {
+TEST_F(AtWork, a_lookup_finds_a_running_request_after_the_store_lost_its_data) {
   world.lose_record();
   EXPECT_EQ(world.ask({.what = Asks::look_up}).code(), "in-flight");
   EXPECT_EQ(world.ask({.what = Asks::stop}).code(), "in-flight");

@@ -102,7 +102,7 @@ TEST_P(ExchangeChunks, a_replay_goes_on_where_its_client_was) {
   }
 }
 
-TEST_P(ExchangeChunks, chunks_that_are_gone_are_said_before_anything_is_told) {
+TEST_P(ExchangeChunks, missing_chunks_are_reported_before_the_reply_begins) {
   world.backend.then(streams(twenty, 10ms));
   world.ask(streaming);
   world.executor.run_to_the_end();

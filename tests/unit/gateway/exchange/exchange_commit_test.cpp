@@ -106,7 +106,7 @@ TEST_P(CommittingBackend, and_nobody_who_looks_while_the_store_is_down_is_told_a
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-TEST_P(CommittingBackend, and_what_others_recorded_is_told_when_their_store_has_it_for_good) {
+TEST_P(CommittingBackend, and_an_outcome_of_others_is_returned_once_it_is_durable) {
   commits("committed");
   world.backend.then(fails_with(Delivery::lost));
   world.store.fail_when([](const Op& op, std::size_t) {

@@ -41,7 +41,7 @@ TEST(SharedOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_re
   EXPECT_EQ(world.held_for(HeldFor::response), 0U);
 }
 
-TEST(SharedOutcomesTest, another_operation_attempt_or_text_is_never_told) {
+TEST(SharedOutcomesTest, another_operation_attempt_or_text_is_never_shared) {
   World world;
   const OutcomeBytes mine = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, any);
   const OutcomeBytes resolved = world.told.share(world.id, world.nonce, outcome('y'), HeldFor::replay, any);
@@ -91,7 +91,7 @@ TEST(SharedOutcomesTest, replays_to_one_holder_leave_as_much_for_the_others) {
 // What others hold besides is nobody's share.
 TEST(SharedOutcomesTest, a_replay_that_finds_no_memory_takes_no_share) {
   World world;
-  ASSERT_TRUE(world.usage.take(HeldFor::request, 4 * size, 4 * size));
+  ASSERT_EQ(world.usage.take(HeldFor::request, 4 * size, 4 * size), Reserved::yes);
   EXPECT_FALSE(world.told.replay(world.id, world.nonce, outcome('x'), {'a'}, 4 * size));
   world.usage.give_back(HeldFor::request, 4 * size);
   const OutcomeBytes first = world.told.replay(world.id, world.nonce, outcome('x'), {'a'}, 4 * size);

@@ -36,19 +36,19 @@ TEST(LoadTest, a_body_is_counted_as_it_comes_and_until_its_memory_is_given_back)
     EXPECT_FALSE(body.may_take(most + 1, most));
     EXPECT_EQ(usage.body_bytes, 0U);  // announcing costs nothing
     const std::string piece(50'000, 'x');
-    for (int i = 0; i < 6; ++i) EXPECT_TRUE(body.append(piece, 300'000, most));
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(body.append(piece, 300'000, most), Reserved::yes);
     EXPECT_EQ(body.size(), 300'000U);
     EXPECT_GE(usage.body_bytes, 300'000U);
     EXPECT_LE(usage.body_bytes, 400'000U);
 
     HeldBody other(usage);
     EXPECT_FALSE(other.may_take(700'001, most));
-    EXPECT_FALSE(other.append(std::string(700'001, 'y'), 0, most));
+    EXPECT_EQ(other.append(std::string(700'001, 'y'), 0, most), Reserved::no);
     EXPECT_EQ(other.size(), 0U);
 
     body.clear();
     EXPECT_EQ(usage.body_bytes, 0U);  // a large one keeps nothing
-    EXPECT_TRUE(body.append(piece.substr(0, 1000), 0, most));
+    EXPECT_EQ(body.append(piece.substr(0, 1000), 0, most), Reserved::yes);
     body.clear();
     EXPECT_GT(usage.body_bytes, 0U);
     EXPECT_LE(usage.body_bytes, 65'536U);
@@ -58,11 +58,11 @@ TEST(LoadTest, a_body_is_counted_as_it_comes_and_until_its_memory_is_given_back)
 
 TEST(LoadTest, all_of_the_memory_can_be_taken_and_not_a_byte_more) {
   Usage usage;
-  EXPECT_FALSE(usage.take(HeldFor::response, 101, 100));
-  EXPECT_TRUE(usage.take(HeldFor::response, 60, 100));
-  EXPECT_FALSE(usage.take(HeldFor::replay, 41, 100));
-  EXPECT_TRUE(usage.take(HeldFor::replay, 40, 100));
-  EXPECT_FALSE(usage.take(HeldFor::tag, 1, 100));
+  EXPECT_EQ(usage.take(HeldFor::response, 101, 100), Reserved::no);
+  EXPECT_EQ(usage.take(HeldFor::response, 60, 100), Reserved::yes);
+  EXPECT_EQ(usage.take(HeldFor::replay, 41, 100), Reserved::no);
+  EXPECT_EQ(usage.take(HeldFor::replay, 40, 100), Reserved::yes);
+  EXPECT_EQ(usage.take(HeldFor::tag, 1, 100), Reserved::no);
   EXPECT_EQ(usage.body_bytes, 100U);
 }
 
@@ -103,11 +103,11 @@ TEST(ReaderMemoryTest, one_callers_readers_leave_as_much_for_the_others) {
 TEST(ReaderMemoryTest, readers_leave_room_to_record) {
   Usage usage;
   ReaderMemory memory(usage);
-  ASSERT_TRUE(usage.take(HeldFor::request, 1600, 1600));
+  ASSERT_EQ(usage.take(HeldFor::request, 1600, 1600), Reserved::yes);
   std::vector<ReaderMemory::Room> rooms;
   for (char caller = 'a'; auto room = memory.take({caller}, 100, 1600); ++caller) rooms.push_back(*std::move(room));
   EXPECT_EQ(rooms.size(), 2U);
-  EXPECT_TRUE(usage.take(HeldFor::response, 200, 2000));
+  EXPECT_EQ(usage.take(HeldFor::response, 200, 2000), Reserved::yes);
 }
 
 // However little there may be, one reads at a time.

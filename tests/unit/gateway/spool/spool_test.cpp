@@ -47,11 +47,11 @@ TEST_F(SpoolOnDisk, counts_what_all_files_take) {
   OffloadThreads threads;
   Spool spool(disk_, threads);
   EXPECT_TRUE(spool.may_take(100, 100));
-  EXPECT_TRUE(spool.take(60, 100));
-  EXPECT_FALSE(spool.take(41, 100));
+  EXPECT_EQ(spool.take(60, 100), Reserved::yes);
+  EXPECT_EQ(spool.take(41, 100), Reserved::no);
   EXPECT_FALSE(spool.may_take(41, 100));
   EXPECT_FALSE(spool.may_take(0, 50)) << "a smaller limit after a reload";
-  EXPECT_TRUE(spool.take(40, 100));
+  EXPECT_EQ(spool.take(40, 100), Reserved::yes);
   EXPECT_EQ(spool.bytes(), 100U);
 }
 

@@ -72,7 +72,7 @@ TEST_F(LiveStreamTest, without_memory_nothing_is_held_and_everything_is_in_the_s
   publish(1000);
   publish(1000, 1500);
   EXPECT_EQ(reader.look().found, Found::in_store);
-  EXPECT_FALSE(reader.advance(2));
+  EXPECT_EQ(reader.advance(2), LiveStream::Place::Owner::runs);
   EXPECT_EQ(reader.look().found, Found::nothing);
   EXPECT_EQ(usage.body_bytes, 0U);
   publish(1000);
@@ -86,10 +86,10 @@ TEST_F(LiveStreamTest, a_reader_that_is_behind_finds_its_chunk_in_the_store) {
   for (int i = 0; i < 20; ++i) {
     publish(10'000);
     EXPECT_EQ(fast.look().found, Found::chunk);
-    EXPECT_FALSE(fast.advance());
+    EXPECT_EQ(fast.advance(), LiveStream::Place::Owner::runs);
   }
   EXPECT_EQ(slow.look().found, Found::in_store);
-  EXPECT_FALSE(slow.advance(14));
+  EXPECT_EQ(slow.advance(14), LiveStream::Place::Owner::runs);
   EXPECT_EQ(slow.look().found, Found::chunk);
   live->end(StreamState::whole);
   EXPECT_EQ(fast.look().found, Found::nothing);
@@ -109,17 +109,17 @@ TEST_F(LiveStreamTest, what_is_relayed_waits_for_the_fastest_reader) {
   EXPECT_TRUE(live->fastest_is_behind(100'000));
   EXPECT_EQ(fast.look().found, Found::in_store);
   EXPECT_TRUE(live->all_read_store());
-  EXPECT_FALSE(fast.advance(2)) << "the recorded part";
+  EXPECT_EQ(fast.advance(2), LiveStream::Place::Owner::runs) << "the recorded part";
   EXPECT_FALSE(live->all_read_store());
   EXPECT_EQ(fast.look().found, Found::chunk);
-  EXPECT_TRUE(fast.advance()) << "this is what its owner waits for";
+  EXPECT_EQ(fast.advance(), LiveStream::Place::Owner::wakes) << "this is what its owner waits for";
   EXPECT_FALSE(live->fastest_is_behind(100'000));
   for (int i = 0; i < 4; ++i) {
     live->relay(bytes(30'000));
-    EXPECT_FALSE(fast.advance());
+    EXPECT_EQ(fast.advance(), LiveStream::Place::Owner::runs);
   }
   EXPECT_EQ(slow.look().found, Found::in_store);
-  EXPECT_FALSE(slow.advance(2));
+  EXPECT_EQ(slow.advance(2), LiveStream::Place::Owner::runs);
   EXPECT_EQ(slow.look().found, Found::gone) << "it was relayed, and is held for nobody but the fastest";
 }
 

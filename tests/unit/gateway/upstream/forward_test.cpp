@@ -66,7 +66,7 @@ TEST(ForwardTest, what_belongs_to_the_clients_connection_stays_there) {
             "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: kept\r\n\r\n");
 }
 
-TEST(ForwardTest, connection_cannot_name_away_what_makes_the_request_what_it_is) {
+TEST(ForwardTest, connection_cannot_remove_host) {
   EXPECT_THAT(forwarded("GET / HTTP/1.1\r\nHost: h\r\nConnection: Host\r\n\r\n", plainly), HasSubstr("Host: h\r\n"));
 }
 

@@ -112,7 +112,7 @@ TEST(ServerEjectionTest, is_never_of_more_servers_than_may_be) {
   EXPECT_EQ(two.served(Served::badly, two.pick(11s), 11s), Change::ejected) << "as soon as it may";
 }
 
-TEST(ServerEjectionTest, counts_what_says_something_of_the_server) {
+TEST(ServerEjectionTest, counts_failures_of_the_server_only) {
   for (const int status : {500, 502, 503, 504, 507, 599}) EXPECT_EQ(served_with(status), Served::badly) << status;
   for (const int status : {200, 302, 404, 429, 499, 501, 505}) EXPECT_EQ(served_with(status), Served::well) << status;
 }

@@ -48,7 +48,7 @@ struct World {
 
   // As a request does.
   Task<UpstreamConnectionPtr> connection(UpstreamGroup::Turn& turn) {
-    UpstreamConnectionPtr rested = group->take_rested(turn, 1h);
+    UpstreamConnectionPtr rested = group->take_idle(turn, 1h);
     if (rested) co_return std::move(rested);
     UpstreamConnectionPtr made = co_await group->connect(turn, 1h, limit);
     co_return std::move(made);
@@ -364,11 +364,11 @@ Task<void> sent_elsewhere(World& world) {
   AtWork request;
   co_await begin(world, request);
   const std::size_t first = world.server_of(request.turn);
-  EXPECT_TRUE(world.group->retry_elsewhere(request.turn));
+  EXPECT_EQ(world.group->retry_elsewhere(request.turn), UpstreamGroup::Retried::yes);
   UpstreamConnectionPtr second = co_await world.connection(request.turn);
   EXPECT_TRUE(second);
   EXPECT_NE(world.server_of(request.turn), first);
-  EXPECT_FALSE(world.group->retry_elsewhere(request.turn)) << "there is no third";
+  EXPECT_EQ(world.group->retry_elsewhere(request.turn), UpstreamGroup::Retried::no) << "there is no third";
 }
 
 TEST(UpstreamGroupTest, a_retry_goes_to_a_server_that_was_not_tried) {
@@ -382,7 +382,7 @@ Task<void> retried_often(World& world, int& retries) {
     AtWork request;
     co_await begin(world, request);
     world.group->earn_retry();
-    if (world.group->retry_elsewhere(request.turn)) ++retries;
+    if (world.group->retry_elsewhere(request.turn) == UpstreamGroup::Retried::yes) ++retries;
   }
 }
 

@@ -1,6 +1,6 @@
-"""Once's tables and functions in PostgreSQL, from the script that the wheel brings, and the model that reads them.
+"""Once's tables and functions in PostgreSQL, from the script in the wheel, and the model that reads them.
 
-On a database that is not the store nothing is made. On MySQL, and with a wheel without the script, `once schema` makes them.
+Creates nothing on a database that is not the store. On MySQL, and with a wheel without the script, use `once schema`.
 """
 import pathlib
 

@@ -24,7 +24,7 @@ class Command(BaseCommand):
         while True:
             try:
                 self.clean_up()
-            except CommandError as error:  # a database that is away comes back
+            except CommandError as error:  # a database that is down will come back
                 self.stderr.write(str(error))
             threading.Event().wait(every)
 

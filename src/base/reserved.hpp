@@ -1,0 +1,10 @@
+// The result of reserving memory or disk space within a limit.
+#pragma once
+
+#include <cstdint>
+
+namespace once::base {
+
+enum class Reserved : std::uint8_t { no, yes };
+
+}  // namespace once::base
