@@ -213,7 +213,7 @@ void HttpCall::end(End how, std::unique_ptr<PreparedResponse> response, Completi
   how_ = how;
   response_ = std::move(response);
   finished_ = std::move(then);
-  ended_.signal();
+  ended_.set();
 }
 
 void HttpCall::refuse(Problem answer) {

@@ -41,16 +41,6 @@ std::string_view protocol_name(std::string_view protocol) {
   return protocol.substr(0, protocol.find('/'));
 }
 
-// Waits for the uploader to end.
-struct UploadEnd {
-  const bool running;
-  std::coroutine_handle<>& awaited;
-
-  bool await_ready() const noexcept { return !running; }
-  void await_suspend(std::coroutine_handle<> caller) const { awaited = caller; }
-  void await_resume() const noexcept { awaited = nullptr; }
-};
-
 }  // namespace
 
 Task<PassedResult> PassThrough::run(const PassedRequest& request) {
@@ -232,6 +222,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     upload_ = Upload::refused;  // the body must not follow an incomplete head
   } else {
     upload_ = Upload::running;
+    upload_ended_.clear();
     spawn(upload());
   }
   co_return Sent::ok;
@@ -269,7 +260,7 @@ Task<void> PassThrough::upload() {
     upstream_->socket().cancel();
     break;
   }
-  if (upload_awaited_) upload_awaited_.resume();
+  upload_ended_.set();
 }
 
 Task<Io> PassThrough::upload_chunk(std::string_view data) {
@@ -290,8 +281,7 @@ Task<void> PassThrough::end_upload() {
     client_.socket.cancel();
     upstream_->socket().cancel();
   }
-  const UploadEnd end{.running = upload_ == Upload::running, .awaited = upload_awaited_};
-  co_await end;
+  co_await upload_ended_;
   if (!client_.displaced) client_.socket.restore();
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "core/policy.hpp"
 #include "core/problem.hpp"
@@ -147,7 +148,7 @@ class PassThrough final : private http::Socket::Watcher {
   UpstreamGroup::Turn turn_;  // its connection to the backend
   bool looking_ = false;      // waiting for a connection
   Upload upload_ = Upload::none;
-  std::coroutine_handle<> upload_awaited_;
+  Event upload_ended_{Event::Initially::set};
   bool client_gone_ = false;
   bool events_ = false;  // an event stream: a half-closed client has left
   bool chunk_out_ = false;
