@@ -232,11 +232,11 @@ void HttpCall::refuse_limit(const CallerTable::Refusal& refusal) {
 }
 
 void HttpCall::pass(const RequestKey& key) {
-  std::string lines;
-  append_request_id(lines, request_id_, *wording_);
-  if (key.ignored) lines.append("Idempotency-Status: bypassed\r\n");
+  Fields fields;
+  add_request_id(fields, request_id_, *wording_);
+  if (key.ignored) fields.add("Idempotency-Status", "bypassed");
   account(gateway::Ending::passed, 0);
-  begun_.tell(Pass{.fields = fields_of(lines), .request_id = request_id_});
+  begun_.tell(Pass{.fields = fields_of(fields.view()), .request_id = request_id_});
 }
 
 void HttpCall::tell_reply() {

@@ -16,7 +16,7 @@ namespace once::gateway {
 struct ForwardedHead {
   std::string_view base_path;          // put before the target
   std::string_view authority;          // the Host if the client sent none
-  std::string_view added_fields;       // "Name: value\r\n" each
+  FieldsView added_fields;
   http::Framing framing;               // of the body as we send it
   std::string_view upgrade = {};       // protocols that the client may upgrade to; empty: none
   bool forward_expect = false;         // forward Expect, because the body is only sent as the client sends it
