@@ -10,7 +10,7 @@ namespace once::core {
 
 namespace {
 
-constexpr std::string_view line_end = "\r\n";
+constexpr std::string_view field_end = "\r\n";
 
 }  // namespace
 
@@ -25,11 +25,11 @@ bool is_field_value(std::string_view text) {
 
 void FieldsView::Iterator::read() {
   if (rest_.empty()) return;
-  const std::string_view line = rest_.substr(0, rest_.find(line_end));
+  const std::string_view line = rest_.substr(0, rest_.find(field_end));
   const std::size_t colon = std::min(line.find(':'), line.size());
   field_ = {.name = line.substr(0, colon),
             .value = trim(line.substr(std::min(colon + 1, line.size()))),
-            .line = rest_.substr(0, line.size() + line_end.size())};
+            .line = rest_.substr(0, line.size() + field_end.size())};
 }
 
 std::optional<std::string_view> FieldsView::find(std::string_view name) const {
@@ -57,7 +57,7 @@ std::string& Fields::begin_value(FieldName name) {
 
 void Fields::end_value() {
   ONCE_ASSERT(is_field_value(std::string_view(lines_).substr(value_begin_)));
-  lines_.append(line_end);
+  lines_.append(field_end);
 }
 
 }  // namespace once::core

@@ -47,7 +47,6 @@ TEST_P(ExchangeOutcome, every_status_is_recorded_as_the_policy_says) {
       EXPECT_EQ(call.header("Idempotency-Expires").empty(), status >= 500) << status;
       EXPECT_EQ(record->outcome != nullptr, status < 500) << status;
     }
-    EXPECT_EQ(call.header("Content-Length").empty(), status == 204 || status == 304) << status;
   }
 }
 
@@ -218,7 +217,6 @@ TEST_P(ExchangeOutcome, a_response_too_large_to_keep_is_recorded_before_it_strea
   EXPECT_EQ(call.body(), "abcd");
   ASSERT_NE(call.reply().source, nullptr);
   EXPECT_EQ(call.reply().streamed_length, 12U);
-  EXPECT_EQ(call.header("Content-Length"), "");  // the connection frames what streams
   EXPECT_EQ(world.record()->body_kept, BodyKept::no);
   EXPECT_EQ(world.ask().code(), "response-not-kept");
 }
@@ -338,7 +336,7 @@ TEST_P(ExchangeOutcome, an_exchange_that_is_used_again_remembers_nothing) {
   std::vector<std::string> firsts;
   for (const BackendScript& script : scripts) {
     world.backend.then(script);
-    firsts.push_back(world.ask({.key = ++key}).reply().head);
+    firsts.emplace_back(world.ask({.key = ++key}).reply().fields.lines());
   }
   for (std::size_t first = 0; first < scripts.size(); ++first) {
     for (std::size_t second = 0; second < scripts.size(); ++second) {
@@ -348,7 +346,7 @@ TEST_P(ExchangeOutcome, an_exchange_that_is_used_again_remembers_nothing) {
       call.start({.key = ++key});
       ASSERT_TRUE(world.executor.run_until([&] { return call.ended(); }));
       const std::regex numbered("request-[0-9]+|[0-9:]+ GMT");
-      EXPECT_EQ(std::regex_replace(call.reply().fields.lines(), numbered, "-"),
+      EXPECT_EQ(std::regex_replace(std::string(call.reply().fields.lines()), numbered, "-"),
                 std::regex_replace(firsts[second], numbered, "-"));
     }
   }
