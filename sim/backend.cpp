@@ -16,13 +16,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration slowest_connect = 40s;
 
-std::string_view field(std::string_view fields, std::string_view name) {
-  const std::size_t at = fields.find(name);
-  ONCE_ASSERT(at != std::string_view::npos);
-  const std::string_view rest = fields.substr(at + name.size() + 2);
-  return rest.substr(0, rest.find('\r'));
-}
-
 template <class Blob>
 Blob blob_of(std::string_view hex) {
   const auto bytes = from_hex(hex);
@@ -124,11 +117,11 @@ void SimBackend::begin(Sending& sending) {
   if (cut_off_) return home_.post(sending);
   Request request{.number = ++sent_, .asked = sending.asked()};
   sending_[request.number] = &sending;
-  const std::string_view fields = sending.request().added_fields;
-  const std::string_view claim = field(fields, "Idempotency-Claim");
+  const FieldsView fields = sending.request().added_fields;
+  const std::string_view claim = fields.find("Idempotency-Claim").value_or("");
   request.id = blob_of<OperationId>(claim.substr(0, claim.find('.')));
   request.nonce = blob_of<Nonce>(claim.substr(claim.find('.') + 1));
-  const std::string_view digits = field(fields, "Idempotency-Fence");
+  const std::string_view digits = fields.find("Idempotency-Fence").value_or("");
   std::from_chars(digits.data(), digits.data() + digits.size(), request.fence);
   sending.nonce = request.nonce;
   history_.goes_to_backend(request.id, request.nonce, home_, history_.moment());

@@ -9,15 +9,6 @@ namespace once::sim {
 
 namespace {
 
-// Empty if it is missing.
-std::string header(std::string_view head, std::string_view name) {
-  const std::string start = fmt::format("\r\n{}: ", name);
-  const std::size_t at = head.find(start);
-  if (at == std::string_view::npos) return "";
-  const std::size_t begin = at + start.size();
-  return std::string(head.substr(begin, head.find('\r', begin) - begin));
-}
-
 std::string code_of(std::string_view body) {
   constexpr std::string_view member = "\"code\":\"";
   const std::size_t at = body.find(member);
@@ -82,10 +73,10 @@ class Process::Call {
   void report(const KeyedRequest& request) {
     Answer answer{.asked = asked_,
                   .status = reply_.status,
-                  .idempotency_status = header(reply_.head, "Idempotency-Status"),
+                  .idempotency_status = std::string(reply_.fields.find("Idempotency-Status").value_or("")),
                   .id = request.id,
                   .fingerprint = request.fingerprint};
-    const bool problem = header(reply_.head, "Content-Type") == "application/problem+json";
+    const bool problem = reply_.fields.find("Content-Type") == "application/problem+json";
     if (problem) answer.code = code_of(reply_.body);
     // A relayed body is not checked.
     if (!problem && !reply_.source) answer.body = reply_.body;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "core/fields.hpp"
 
 namespace once::core {
 
@@ -80,7 +81,7 @@ struct Problem {
   std::string_view challenge = {};         // WWW-Authenticate of a 401; points to a literal
   bool error_object = false;               // Wording::error_object
   Retryable retryable = Retryable::no;
-  std::string fields = {};  // additional response fields, "Name: value\r\n" each
+  Fields fields = {};  // of the response, besides those that every problem has
   std::string name = {};    // overrides the row's name, for dialects with their own
   std::string title = {};   // overrides the row's title
 };

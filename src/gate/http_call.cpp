@@ -213,7 +213,7 @@ void HttpCall::end(End how, std::unique_ptr<PreparedResponse> response, Completi
   how_ = how;
   response_ = std::move(response);
   finished_ = std::move(then);
-  ended_.signal();
+  ended_.set();
 }
 
 void HttpCall::refuse(Problem answer) {
@@ -232,11 +232,11 @@ void HttpCall::refuse_limit(const CallerTable::Refusal& refusal) {
 }
 
 void HttpCall::pass(const RequestKey& key) {
-  std::string lines;
-  append_request_id(lines, request_id_, *wording_);
-  if (key.ignored) lines.append("Idempotency-Status: bypassed\r\n");
+  Fields fields;
+  add_request_id(fields, request_id_, *wording_);
+  if (key.ignored) fields.add("Idempotency-Status", "bypassed");
   account(gateway::Ending::passed, 0);
-  begun_.complete(Pass{.fields = fields_of(lines), .request_id = request_id_});
+  begun_.complete(Pass{.fields = fields_of(fields.view()), .request_id = request_id_});
 }
 
 void HttpCall::complete_call() {

@@ -10,11 +10,11 @@
 
 #include <once/gate.hpp>
 
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "gate/call.hpp"
 #include "gate/request_head.hpp"
 #include "gate/response.hpp"
-#include "gate/running_task.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/identity/tenant_memo.hpp"

@@ -52,19 +52,12 @@ Ending ending_of(gateway::Ending ending) {
   return Ending::rejected;
 }
 
-std::vector<Field> fields_of(std::string_view lines) {
-  std::vector<Field> fields;
-  while (!lines.empty()) {
-    const std::size_t end = std::min(lines.find('\n'), lines.size());
-    const std::string_view line = lines.substr(0, end);
-    const std::size_t colon = line.find(':');
-    if (colon != std::string_view::npos) {
-      fields.push_back(
-          {.name = std::string(line.substr(0, colon)), .value = std::string(trim(line.substr(colon + 1)))});
-    }
-    lines.remove_prefix(std::min(end + 1, lines.size()));
+std::vector<Field> fields_of(FieldsView fields) {
+  std::vector<Field> copies;
+  for (const core::Field& field : fields) {
+    copies.push_back({.name = std::string(field.name), .value = std::string(field.value)});
   }
-  return fields;
+  return copies;
 }
 
 std::expected<std::unique_ptr<PreparedResponse>, std::string> prepare(const Response& response) {
@@ -103,21 +96,18 @@ Reply sendable(const gateway::Reply& reply, const PreparedResponse* made) {
   sent.ending = ending_of(reply.ending);
   sent.settled = settled_of(reply.settled);
   sent.attempt = static_cast<std::uint32_t>(reply.attempt);
-  std::string_view head = reply.head;
-  const std::size_t first = std::min(head.find('\n'), head.size());
-  const std::string_view line = trim(head.substr(0, first));
-  constexpr std::size_t before_reason = std::string_view("HTTP/1.1 200 ").size();
-  if (line.size() > before_reason) sent.reason = line.substr(before_reason);
-  head.remove_prefix(std::min(first + 1, head.size()));
+  sent.reason = reply.reason;
   sent.body_is_yours = is_body_of_handler(reply, made);
   const bool keeps_date = made != nullptr && made->dated && reply.own_body.empty();
-  for (Field& field : fields_of(head)) {
+  for (Field& field : fields_of(reply.fields.view())) {
     if (same_name(field.name, "Date") && !keeps_date) continue;  // written by the host program's server
-    if (same_name(field.name, "Content-Length") && sent.body_is_yours) continue;
     sent.fields.push_back(std::move(field));
   }
   if (!sent.body_is_yours) {
     sent.body = reply.body;
+    if (gateway::says_length(reply.status)) {
+      sent.fields.push_back({.name = "Content-Length", .value = std::to_string(reply.body.size())});
+    }
   } else if (made->length) {
     sent.fields.push_back({.name = "Content-Length", .value = *made->length});
   }

@@ -29,8 +29,7 @@ std::expected<std::unique_ptr<PreparedResponse>, std::string> prepare(const Resp
 // `made` is the handler's response, if there is one.
 Reply sendable(const gateway::Reply& reply, const PreparedResponse* made);
 
-// "Name: value\r\n" each.
-std::vector<Field> fields_of(std::string_view lines);
+std::vector<Field> fields_of(FieldsView fields);
 
 Ending ending_of(gateway::Ending ending);
 

@@ -41,22 +41,4 @@ inline RunningTask run_owned(Task<void> task) {
   co_await task;
 }
 
-// One coroutine waits until another function signals it.
-class Event {
- public:
-  bool await_ready() const noexcept { return signalled_; }
-  void await_suspend(std::coroutine_handle<> waits) noexcept { waiting_ = waits; }
-  void await_resume() noexcept { signalled_ = false; }
-
-  // Resumes the waiting coroutine before this returns.
-  void signal() {
-    signalled_ = true;
-    if (auto waits = std::exchange(waiting_, nullptr)) waits.resume();
-  }
-
- private:
-  bool signalled_ = false;
-  std::coroutine_handle<> waiting_;
-};
-
 }  // namespace once::gate

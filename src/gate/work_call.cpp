@@ -104,7 +104,10 @@ Task<void> WorkCall::serve_holder(const ClaimResult& claimed) {
   bool ended = false;
   bool dropped = false;
   while (!dropped) {
-    while (orders_.empty()) co_await ordered_;
+    while (orders_.empty()) {
+      ordered_.clear();
+      co_await ordered_;
+    }
     WorkOrder order = std::move(orders_.front());
     orders_.pop_front();
     dropped = order.kind == WorkOrder::Kind::drop;
@@ -127,7 +130,7 @@ Task<void> WorkCall::serve_holder(const ClaimResult& claimed) {
 
 void WorkCall::take(WorkOrder order) {
   orders_.push_back(std::move(order));
-  ordered_.signal();
+  ordered_.set();
 }
 
 Task<WorkCall::ClaimState> WorkCall::carry_out(WorkOrder& order) {

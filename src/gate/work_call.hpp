@@ -10,9 +10,9 @@
 
 #include <once/guard.hpp>
 
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "gate/call.hpp"
-#include "gate/running_task.hpp"
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
 #include "store/claimant.hpp"

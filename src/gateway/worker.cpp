@@ -290,9 +290,15 @@ Task<void> Worker::refuse(int fd, Over over, Problem answer) {
   Reply reply;
   const ProblemForm form{.type_base = shared_.errors_base, .wording = generation_->routes().common_wording()};
   write_problem(reply, std::move(answer), form, "", Ending::rejected);
-  reply.head.append("Date: ").append(date()).append("\r\nConnection: close\r\n\r\n");
+  reply.fields.add("Date", date());
+  std::string head;
+  http::append_head(head, {.status = reply.status,
+                           .reason = reply.reason,
+                           .fields = reply.fields.view(),
+                           .framing = {.kind = http::Framing::Kind::length, .length = reply.body.size()},
+                           .connection = http::ConnectionField::close});
   hold();
-  const http::IoResult sent = co_await socket.write_all(reply.head, reply.body, refuse_limit);
+  const http::IoResult sent = co_await socket.write_all(head, reply.body, refuse_limit);
   // Closing at once could reset the connection while the client sends, and destroy the reply: linger.
   const std::size_t share = share_.of(generation_->settings().limits.max_connections) / served_for_one_lingering;
   if (sent.status == http::Io::ok && lingering_ < std::clamp(share, least_lingering, most_lingering)) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/fields.hpp"
+
 namespace once::http {
 
 namespace {
@@ -43,13 +45,13 @@ bool are_extensions(std::string_view text) {
     if (text.front() != ';') return false;
     text.remove_prefix(1);
     const std::size_t name = std::min(text.find_first_of(ends), text.size());
-    if (!is_header_token(text.substr(0, name))) return false;
+    if (!is_token(text.substr(0, name))) return false;
     text.remove_prefix(name);
     if (!text.starts_with('=')) continue;
     text.remove_prefix(1);
     const bool quoted = text.starts_with('"');
     const std::size_t value = quoted ? end_of_quoted(text) : std::min(text.find(';'), text.size());
-    if (value == 0 || (!quoted && !is_header_token(text.substr(0, value)))) return false;
+    if (value == 0 || (!quoted && !is_token(text.substr(0, value)))) return false;
     text.remove_prefix(value);
   }
   return true;
@@ -159,7 +161,7 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
         const bool last = line.empty();
         // No colon, no name, a folded line and white space before the colon all fail here.
         const std::size_t colon = line.find(':');
-        if (!last && (colon == std::string_view::npos || !is_header_token(line.substr(0, colon)) || !is_text(line))) {
+        if (!last && (colon == std::string_view::npos || !is_token(line.substr(0, colon)) || !is_text(line))) {
           return fail();
         }
         buffer.consume(line.size() + 2);

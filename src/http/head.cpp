@@ -453,8 +453,31 @@ bool HeadProgress::worth_parsing(std::string_view bytes, const HeadLimits& limit
   return passed_limit || bytes.find('\n', before) != std::string_view::npos;
 }
 
-bool is_header_token(std::string_view text) {
-  return !text.empty() && all_in(token_chars, text);
+void append_framing(std::string& out, const Framing& framing) {
+  switch (framing.kind) {
+    case Framing::Kind::length:
+      out.append("Content-Length: ");
+      append_number(out, framing.length);
+      out.append("\r\n");
+      break;
+    case Framing::Kind::chunked: out.append("Transfer-Encoding: chunked\r\n"); break;
+    case Framing::Kind::none:
+    case Framing::Kind::until_close: break;
+  }
+}
+
+void append_head(std::string& out, const HeadToWrite& head) {
+  out.append("HTTP/1.1 ");
+  append_number(out, static_cast<std::uint64_t>(head.status));
+  out.append(" ").append(head.reason).append("\r\n").append(head.fields.lines());
+  append_framing(out, head.framing);
+  switch (head.connection) {
+    case ConnectionField::close: out.append("Connection: close\r\n"); break;
+    case ConnectionField::keep_alive: out.append("Connection: keep-alive\r\n"); break;
+    case ConnectionField::upgrade: out.append("Connection: upgrade\r\n"); break;
+    case ConnectionField::none: break;
+  }
+  out.append("\r\n");
 }
 
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head) {

@@ -14,15 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "core/fields.hpp"
 #include "core/policy.hpp"
 
 namespace once::http {
 
-struct Field {
-  std::string_view name;
-  std::string_view value;  // without white space around it
-  std::string_view line;   // as received, with its CRLF
-};
+using core::Field;
 
 // How the end of the body is found.
 struct Framing {
@@ -108,8 +105,20 @@ struct ParseResult {
 
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head);
 
-// Whether it is a token (RFC 9110 5.6.2).
-bool is_header_token(std::string_view text);
+// What the head of a response says about its connection.
+enum class ConnectionField : std::uint8_t { none, close, keep_alive, upgrade };
+
+// The head of a response to write.
+struct HeadToWrite {
+  int status;
+  std::string_view reason;
+  core::FieldsView fields;
+  Framing framing = {};
+  ConnectionField connection = ConnectionField::none;
+};
+void append_head(std::string& out, const HeadToWrite& head);
+
+void append_framing(std::string& out, const Framing& framing);
 
 // Determines when to parse an incomplete head again: when another line is complete, or a limit is exceeded. A head
 // that arrives byte by byte is then parsed once per line, whose number is limited, and not once per byte.

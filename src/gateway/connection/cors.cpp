@@ -4,10 +4,12 @@
 #include <array>
 #include <chrono>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
 #include "core/headers.hpp"
+#include "core/reason.hpp"
 
 namespace once::gateway {
 
@@ -22,12 +24,6 @@ constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),  s
                                       std::string_view("X-Should-Retry"),      std::string_view("ETag")};
 constexpr std::size_t most_asked_headers = 100;
 constexpr std::uint64_t preflight_seconds = 600;  // that a browser may cache the answer
-
-bool is_token(std::string_view text) {
-  static constexpr std::string_view separators = "\"(),/:;<=>?@[\\]{}";
-  const auto good = [](char c) { return c > ' ' && c < 0x7F && !separators.contains(c); };
-  return !text.empty() && std::ranges::all_of(text, good);
-}
 
 // The value of that field; empty if it is absent or repeated.
 std::string_view single(const http::RequestHead& head, std::string_view name) {
@@ -57,10 +53,10 @@ bool is_about_another_request(const http::RequestHead& head) {
   return false;
 }
 
-void append_list(std::string& out, std::string_view field, const std::vector<std::string_view>& names) {
-  out.append(field).append(": ");
-  for (std::size_t i = 0; i < names.size(); ++i) out.append(i == 0 ? "" : ", ").append(names[i]);
-  out.append("\r\n");
+void add_list(Fields& fields, FieldName name, const std::vector<std::string_view>& names) {
+  std::string& value = fields.begin_value(name);
+  for (std::size_t i = 0; i < names.size(); ++i) value.append(i == 0 ? "" : ", ").append(names[i]);
+  fields.end_value();
 }
 
 bool varies_by_origin(std::string_view value) {
@@ -78,39 +74,31 @@ CorsGrant::CorsGrant(const Policy& policy, const http::RequestHead& head) : poli
   }
 }
 
-void CorsGrant::append_allowed(std::string& head) const {
-  head.append("Access-Control-Allow-Origin: ").append(origin_).append("\r\n");
-  if (policy_.cors.credentials) head.append("Access-Control-Allow-Credentials: true\r\n");
+void CorsGrant::add_allowed(Fields& fields) const {
+  fields.add("Access-Control-Allow-Origin", origin_);
+  if (policy_.cors.credentials) fields.add("Access-Control-Allow-Credentials", "true");
 }
 
-void CorsGrant::apply(std::string& head) const {
-  std::string with_cors;
-  with_cors.reserve(head.size() + 512);
+void CorsGrant::apply(Fields& fields) const {
+  Fields kept;
   std::vector<std::string_view> exposed(exposed_by_us.begin(), exposed_by_us.end());
   exposed.push_back(policy_.wording.replay_header);
   bool varies = false;
-  std::string_view rest = head;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find("\r\n"), rest.size() - 2) + 2;
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end);
-    const std::size_t colon = std::min(line.find(':'), line.size());
-    const std::string_view name = line.substr(0, colon);
-    const std::string_view value = colon < line.size() ? trim(line.substr(colon + 1)) : std::string_view();
+  for (const Field& field : fields) {
     const bool about_origins =
-        name.size() > cors_prefix.size() && same_name(name.substr(0, cors_prefix.size()), cors_prefix);
-    if (same_name(name, "Vary")) varies = varies || varies_by_origin(value);
-    if (allowed() && same_name(name, "Access-Control-Expose-Headers")) {
-      for (const std::string_view part : split(value, ',')) add_name(exposed, trim(part));
+        field.name.size() > cors_prefix.size() && same_name(field.name.substr(0, cors_prefix.size()), cors_prefix);
+    if (same_name(field.name, "Vary")) varies = varies || varies_by_origin(field.value);
+    if (allowed() && same_name(field.name, "Access-Control-Expose-Headers")) {
+      for (const std::string_view part : split(field.value, ',')) add_name(exposed, trim(part));
     }
-    if (!allowed() || !about_origins) with_cors.append(line);
+    if (!allowed() || !about_origins) kept.add(field);
   }
   if (allowed()) {
-    append_allowed(with_cors);
-    append_list(with_cors, "Access-Control-Expose-Headers", exposed);
+    add_allowed(kept);
+    add_list(kept, "Access-Control-Expose-Headers", exposed);
   }
-  if (!varies) with_cors.append("Vary: Origin\r\n");
-  head = std::move(with_cors);
+  if (!varies) kept.add("Vary", "Origin");
+  fields = std::move(kept);
 }
 
 bool is_preflight(const http::RequestHead& head) {
@@ -146,15 +134,14 @@ Preflight answer_preflight(const Policy& policy, const http::RequestHead& head, 
   reply.reset();
   reply.status = 204;
   reply.ending = Ending::passed;
-  std::string& out = reply.head;
-  out.append("HTTP/1.1 204 No Content\r\n");
-  CorsGrant(policy, head).append_allowed(out);
-  out.append("Access-Control-Allow-Methods: ").append(method).append("\r\n");
-  append_list(out, "Access-Control-Allow-Headers", names);
-  out.append("Access-Control-Max-Age: ");
-  append_number(out, preflight_seconds);
-  out.append("\r\nVary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\r\n");
-  out.append("X-Request-Id: ").append(request_id).append("\r\n");
+  reply.reason = reason_phrase(reply.status);
+  Fields& fields = reply.fields;
+  CorsGrant(policy, head).add_allowed(fields);
+  fields.add("Access-Control-Allow-Methods", method);
+  add_list(fields, "Access-Control-Allow-Headers", names);
+  fields.add("Access-Control-Max-Age", preflight_seconds);
+  fields.add("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
+  fields.add("X-Request-Id", request_id);
   return Preflight::answered;
 }
 

@@ -21,12 +21,12 @@ class CorsGrant {
   // Whether the request's origin is allowed.
   bool allowed() const { return !origin_.empty(); }
 
-  // Adds the fields to a complete head of status line and fields, each with its CRLF. For an origin that is not
-  // allowed, or a request without one, adds only Vary, so that caches do not share the response between origins.
-  void apply(std::string& head) const;
+  // Adds its fields to those of a response. For an origin that is not allowed, or a request without one, adds only Vary,
+  // so that caches do not share the response between origins.
+  void apply(Fields& fields) const;
 
   // Adds the fields of a preflight response.
-  void append_allowed(std::string& head) const;
+  void add_allowed(Fields& fields) const;
 
  private:
   const Policy& policy_;

@@ -19,14 +19,6 @@ KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, 
       memory_(shared_.usage, shared_.readers, shared_.outcomes, worker.loop(), worker.metrics(), connection.room),
       exchange_(worker.exchange_ports(&memory_)) {}
 
-struct KeyedHandler::WriterIdle {
-  KeyedHandler& handler;
-
-  bool await_ready() const noexcept { return !handler.writing_; }
-  void await_suspend(std::coroutine_handle<> caller) const noexcept { handler.awaits_writer_ = caller; }
-  void await_resume() const noexcept { handler.awaits_writer_ = nullptr; }
-};
-
 void KeyedHandler::begin_reply() {
   reader_.drop_body();
   begun_ = true;
@@ -34,12 +26,11 @@ void KeyedHandler::begin_reply() {
 }
 
 Task<void> KeyedHandler::write_beside() {
-  writing_ = true;
+  written_.clear();
   const http::Transfer reply = co_await writer_.write(*request_);
   writer_.reply().source.reset();  // once the client has left, its source must not delay the exchange
-  writing_ = false;
   if (reply == http::Transfer::cut_off) end_cut_reply();
-  if (awaits_writer_) awaits_writer_.resume();
+  written_.set();
 }
 
 // The response was cut off but the exchange may continue for long: close the client's connection now, or an unchunked
@@ -67,7 +58,7 @@ struct KeyedHandler::ClientWatch {
 
 // A half-closed client may still read, unless its response was cut off.
 void KeyedHandler::peer_moved(http::Socket::Peer what) {
-  const bool cut = begun_ && !writing_ && !request_->replied;
+  const bool cut = begun_ && written_.is_set() && !request_->replied;
   if (what == http::Socket::Peer::gone || cut) {
     place_.hang_up();
   } else {
@@ -197,7 +188,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   request.store_need.end();
   // The backend connection may still read the body, which belongs to the request: wait for the upload to end.
   if (reader_.is_sending()) writer_.reply().source.reset();
-  co_await reader_.sending_end();
+  co_await reader_.sent();
 }
 
 Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
@@ -207,8 +198,7 @@ Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {
     co_await exchange_.run(keyed, writer_.reply());
   }
   quota.settle(writer_.reply());
-  WriterIdle idle{*this};
-  if (begun_) co_await idle;  // wait for the reply in progress, whose source may need the store
+  if (begun_) co_await written_;  // wait for the reply in progress, whose source may need the store
 }
 
 Task<void> KeyedHandler::write_reply(RequestContext& request) {

@@ -1,10 +1,10 @@
 // Requests with a key: checks limits and caller, reads the body, runs the exchange, writes the reply.
 #pragma once
 
-#include <coroutine>
 #include <expected>
 #include <optional>
 
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "core/key.hpp"
 #include "gateway/connection/client_io.hpp"
@@ -100,7 +100,6 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   void begin_reply() override;
   Task<void> write_beside();
   void end_cut_reply();
-  struct WriterIdle;
 
   Worker& worker_;
   GatewayShared& shared_;
@@ -114,8 +113,7 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   TenantMemo tenant_;
   RequestContext* request_ = nullptr;  // the current one
   bool begun_ = false;                 // its reply has begun
-  bool writing_ = false;
-  std::coroutine_handle<> awaits_writer_;
+  Event written_{Event::Initially::set};  // no reply is being written beside the exchange
 };
 
 }  // namespace once::gateway

@@ -1,5 +1,5 @@
-// The reply to the client: the backend's response, the recorded one, or a problem of Once. The head is complete
-// except for the parts that only the connection knows (Connection, and the framing of a streamed body).
+// The reply to the client: the backend's response, the recorded one, or a problem of Once. It lacks only what its
+// connection knows: framing, persistence, and a Date if it has none.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/fields.hpp"
 #include "core/outcome.hpp"
 #include "core/policy.hpp"
 #include "core/problem.hpp"
@@ -21,6 +22,9 @@ namespace once::gateway {
 std::string http_date(Time time);
 void append_http_date(std::string& out, Time time);
 
+// Every reply has a Date, including replays and responses whose backend sent none.
+void add_date(Fields& fields, Time now);
+
 // The same, cached for repeated use within a second.
 class DateText {
  public:
@@ -31,13 +35,18 @@ class DateText {
   std::string text_;
 };
 
-// Appends X-Request-Id, and Request-Id if the wording asks for it, unless the backend has set one.
-void append_request_id(std::string& head, std::string_view request_id, const Wording& wording);
+// Adds X-Request-Id, and Request-Id if the wording asks for it, unless the backend has set one.
+void add_request_id(Fields& fields, std::string_view request_id, const Wording& wording);
+
+// Whether a response with this status says how long its body is. The Content-Length of a 304 would be that of the
+// original body, whose length is not recorded.
+bool says_length(int status);
 
 struct Reply {
   int status = 0;
   Ending ending = Ending::rejected;
-  std::string head;       // status line and fields, each with its CRLF
+  std::string_view reason;  // a literal, or a view of `outcome`
+  Fields fields;
   std::string_view body;  // a view of `outcome`, `own_body` or `source`
   OutcomeBytes outcome;
   std::string own_body;
@@ -50,7 +59,7 @@ struct Reply {
   bool streams = false;             // the source is a live stream in memory
   bool came_whole = false;          // a live stream: the backend sent all of it
   std::optional<ClaimEnd> settled;  // how the claim of this request ended, if it had one
-  bool dated = false;               // the head has a Date
+  bool dated = false;               // there is a Date among the fields
   DateText expires;                 // cached between replies
 
   void reset();
@@ -58,11 +67,11 @@ struct Reply {
   void release_memory();
 };
 
-// Writes the status line, the stored fields, fields that are not stored (`extra`), and Once's own fields.
+// Fills in the stored fields, fields that are not stored (`extra`), and Once's own fields.
 struct Marks {
   Ending ending;
   std::string_view request_id;
-  std::string_view extra;          // fields of this response only, such as Set-Cookie
+  FieldsView extra;                // of this response only, such as Set-Cookie
   std::optional<Time> expires_at;  // Idempotency-Expires
   std::string_view replay_header;  // empty: not a replay
   const Wording& wording;          // of the route

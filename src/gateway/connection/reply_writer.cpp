@@ -1,7 +1,7 @@
 #include "gateway/connection/reply_writer.hpp"
 
-#include "base/text.hpp"
 #include "core/headers.hpp"
+#include "core/reason.hpp"
 
 namespace once::gateway {
 
@@ -32,7 +32,8 @@ Task<void> ReplyWriter::write_no_content(RequestContext& request) {
   reply_.reset();
   reply_.status = 204;
   reply_.ending = Ending::passed;
-  reply_.head.append("HTTP/1.1 204 No Content\r\nX-Request-Id: ").append(request.id()).append("\r\n");
+  reply_.reason = reason_phrase(reply_.status);
+  reply_.fields.add("X-Request-Id", request.id());
   request.close_unless_read();
   co_await write(request);
 }
@@ -48,24 +49,37 @@ Task<void> ReplyWriter::refuse_overload(RequestContext& request, Overload limit)
   co_await write_problem(request, std::move(answer));
 }
 
+http::Framing ReplyWriter::framing(bool chunked) const {
+  using Kind = http::Framing::Kind;
+  if (chunked) return {.kind = Kind::chunked};
+  if (reply_.source) {
+    if (!reply_.streamed_length) return {.kind = Kind::until_close};
+    return {.kind = Kind::length, .length = *reply_.streamed_length};
+  }
+  if (!says_length(reply_.status)) return {};
+  return {.kind = Kind::length, .length = reply_.body.size()};
+}
+
+http::ConnectionField ReplyWriter::connection_field(bool keep) const {
+  if (!keep) return http::ConnectionField::close;
+  return io_.head.version == http::Version::http_1_1 ? http::ConnectionField::none : http::ConnectionField::keep_alive;
+}
+
 Task<http::Transfer> ReplyWriter::write(RequestContext& request) {
   const bool http_1_1 = io_.head.version == http::Version::http_1_1;
   const bool streams = reply_.source != nullptr;
   const bool chunked = streams && !reply_.streamed_length && http_1_1;
   const bool known_end = !streams || chunked || reply_.streamed_length;
   request.keep = io_.head.persistence == Persistence::keep && known_end && !worker_.draining();
-  std::string& head = reply_.head;
-  if (!reply_.dated) head.append("Date: ").append(worker_.date()).append("\r\n");
-  if (request.cors) request.cors->apply(head);
-  if (streams && reply_.streamed_length) {
-    head.append("Content-Length: ");
-    append_number(head, *reply_.streamed_length);
-    head.append("\r\n");
-  }
-  if (chunked) head.append("Transfer-Encoding: chunked\r\n");
-  if (!request.keep) head.append("Connection: close\r\n");
-  if (request.keep && !http_1_1) head.append("Connection: keep-alive\r\n");
-  head.append("\r\n");
+  if (!reply_.dated) reply_.fields.add("Date", worker_.date());
+  if (request.cors) request.cors->apply(reply_.fields);
+  std::string& head = head_;
+  head.clear();
+  http::append_head(head, {.status = reply_.status,
+                           .reason = reply_.reason,
+                           .fields = reply_.fields.view(),
+                           .framing = framing(chunked),
+                           .connection = connection_field(request.keep)});
   std::string_view body = streams || io_.head.method == Method::head ? std::string_view() : reply_.body;
   if (body.size() <= http::small_body) {
     head.append(body);
@@ -114,13 +128,12 @@ Task<http::Transfer> ReplyWriter::stream_rest(bool chunked) {
 
 Task<void> ReplyWriter::interim(const http::ResponseHead& head) {
   if (io_.head.version == http::Version::http_1_0) co_return;
-  std::string text = "HTTP/1.1 ";
-  append_number(text, static_cast<std::uint64_t>(head.status));
-  text.append(" ").append(head.reason).append("\r\n");
+  Fields fields;
   for (const http::Field& field : head.fields) {
-    if (!head.hop_by_hop(field.name) && !same_name(field.name, "Content-Length")) text.append(field.line);
+    if (!head.hop_by_hop(field.name) && !same_name(field.name, "Content-Length")) fields.add(field);
   }
-  text.append("\r\n");
+  std::string text;
+  http::append_head(text, {.status = head.status, .reason = head.reason, .fields = fields.view()});
   const IoResult sent = co_await io_.socket.write_all(text, interim_limit);
   if (sent.status == Io::ok || sent.bytes == 0) co_return;
   // A partly written interim response breaks the connection. The request continues; the client can look up its result.

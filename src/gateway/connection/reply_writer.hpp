@@ -2,6 +2,7 @@
 // before those. Records in the request whether the connection can be kept.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/task.hpp"
@@ -36,11 +37,14 @@ class ReplyWriter final : public InterimSink {
   Task<void> interim(const http::ResponseHead& head) override;
 
  private:
+  http::Framing framing(bool chunked) const;
+  http::ConnectionField connection_field(bool keep) const;
   Task<http::Transfer> stream_rest(bool chunked);
 
   Worker& worker_;
   ClientIo& io_;
   Reply reply_;
+  std::string head_;  // as written
 };
 
 }  // namespace once::gateway

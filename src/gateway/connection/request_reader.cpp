@@ -265,17 +265,20 @@ Task<void> RequestReader::answer_unread(RequestContext& request) {
 }
 
 void RequestReader::drop_body() {
-  drop_pending_ = sending_;
-  if (sending_) return;
+  drop_pending_ = is_sending();
+  if (!drop_pending_) discard_body();
+}
+
+void RequestReader::discard_body() {
+  drop_pending_ = false;
   body_ = {};
   held_.clear();
   spooled_.reset();
 }
 
 void RequestReader::sending_ended() {
-  sending_ = false;
-  if (drop_pending_) drop_body();
-  if (awaits_sending_) std::exchange(awaits_sending_, nullptr).resume();
+  if (drop_pending_) discard_body();
+  sent_.set();
 }
 
 void RequestReader::refuse_unread() {

@@ -2,12 +2,12 @@
 // Refuses malformed, too large and too slow requests.
 #pragma once
 
-#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "core/problem.hpp"
 #include "gateway/connection/client_io.hpp"
@@ -53,18 +53,11 @@ class RequestReader final : public BodyKeeper {
 
   // Frees the body, now or after its upload.
   void drop_body();
-  void sending_began() override { sending_ = true; }
+  void sending_began() override { sent_.clear(); }
   void sending_ended() override;
-  bool is_sending() const { return sending_; }
-  // co_await reader.sending_end().
-  struct SendingEnd {
-    RequestReader& reader;
-
-    bool await_ready() const noexcept { return !reader.sending_; }
-    void await_suspend(std::coroutine_handle<> caller) const noexcept { reader.awaits_sending_ = caller; }
-    void await_resume() const noexcept {}
-  };
-  SendingEnd sending_end() { return {*this}; }
+  bool is_sending() const { return !sent_.is_set(); }
+  // The body is not being sent to the backend.
+  Event& sent() { return sent_; }
   // Whether a body is being received and already takes memory or disk space.
   bool is_collecting() const { return reading_ && (held_.size() > 0 || spooled_ != nullptr); }
   bool is_spooling() const { return reading_ && spooled_ != nullptr; }
@@ -78,6 +71,7 @@ class RequestReader final : public BodyKeeper {
   enum class BodyRead : std::uint8_t { whole, too_large, no_room, no_disk, malformed, timed_out, stopping, gone };
 
   void forget_head();
+  void discard_body();
   // Whether there is space for the body, as far as its size is known.
   BodyRead judge_size(const RequestContext& request, const BodyBounds& bounds);
   Task<BodyRead> collect_body(const RequestContext& request, const BodyBounds& bounds);
@@ -100,8 +94,7 @@ class RequestReader final : public BodyKeeper {
   HeldBody held_;  // the body, if it is not all in the buffer, or its next part for the disk
   std::string_view body_;
   std::unique_ptr<SpooledBody> spooled_;
-  std::coroutine_handle<> awaits_sending_;
-  bool sending_ = false;       // the body is being sent to the backend
+  Event sent_{Event::Initially::set};
   bool drop_pending_ = false;  // drop the body once it was sent
   bool reading_ = false;       // a head or a body is being read
   bool unread_refused_ = false;

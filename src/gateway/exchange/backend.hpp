@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/task.hpp"
+#include "core/fields.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 #include "core/policy.hpp"
@@ -71,7 +72,7 @@ inline constexpr std::size_t most_collected = std::size_t{1} << 20U;
 struct BackendRequest {
   const http::RequestHead& head;
   std::string_view body;
-  std::string_view added_fields;  // "Name: value\r\n" each: fields that Once adds for the backend
+  FieldsView added_fields;  // by Once, for the backend
   const Timeouts& timeouts;
   std::size_t max_response_body;  // the largest body that is recorded; a longer one is streamed to the caller
   InterimSink* interim = nullptr;

@@ -135,10 +135,11 @@ std::optional<Problem> ConditionalWrite::go_without_claim() {
 // Reads the resource as the writer would see it.
 Task<BackendAnswer> ConditionalWrite::read_current() {
   const http::RequestHead get = as_get(write_.head, write_.policy);
-  added_.assign("X-Request-Id: ").append(write_.request_id).append("\r\n");
+  added_.clear();
+  added_.add("X-Request-Id", write_.request_id);
   const BackendRequest request{.head = get,
                                .body = {},
-                               .added_fields = added_,
+                               .added_fields = added_.view(),
                                .timeouts = write_.policy.timeouts,
                                .max_response_body = most_tagged_body,
                                .strip_prefix = write_.strip_prefix,
@@ -183,7 +184,7 @@ Task<std::optional<Problem>> ConditionalWrite::check() {
                              current.exists ? "The resource has changed: its current state does not match the "
                                               "precondition of this write."
                                             : "The resource does not exist.");
-    if (current.tag) failed.fields.append("ETag: ").append(*current.tag).append("\r\n");
+    if (current.tag) failed.fields.add("ETag", *current.tag);
     co_return refuse(PreconditionResult::failed, std::move(failed));
   }
   checked_ = true;

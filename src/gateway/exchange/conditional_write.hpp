@@ -90,7 +90,7 @@ class ConditionalWrite {
   LeaseKeeper lease_;
   ClaimResult asked_;  // the state of the claim
   OwnerWait owner_;
-  std::string added_;  // fields for the backend
+  Fields added_;  // for the backend
   bool entered_ = false;
   bool claimed_ = false;  // false if the store is down and the route forwards without it
   bool checked_ = false;  // the conditions were checked and hold

@@ -55,9 +55,8 @@ Exchange::Exchange(const ExchangePorts& ports)
       owner_(owner_wait_ports(ports)) {}
 
 void Exchange::release_memory() {
-  for (std::string* scratch : {&label_, &for_backend_, &stored_fields_, &unstored_fields_}) {
-    std::string().swap(*scratch);
-  }
+  std::string().swap(label_);
+  for (Fields* scratch : {&for_backend_, &stored_fields_, &unstored_fields_}) scratch->release_memory();
 }
 
 Answers Exchange::answers() {
@@ -298,7 +297,7 @@ Task<void> Exchange::execute() {
 BackendRequest Exchange::to_backend(const SendPermit* permit) const {
   return {.head = request_->head,
           .body = request_->body,
-          .added_fields = for_backend_,
+          .added_fields = for_backend_.view(),
           .timeouts = request_->policy.timeouts,
           .max_response_body = request_->policy.record.max_body,
           .interim = request_->interim,
@@ -495,7 +494,7 @@ Task<OpStatus> Exchange::release() {
 // the store did not confirm it, so it is ended in the background.
 Task<void> Exchange::bypass(Nonce asked) {
   for_backend_.clear();
-  for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  for_backend_.add("X-Request-Id", request_->request_id);
   BackendRequest sent = to_backend(nullptr);
   sent.streams_by = nullptr;
   if (shared_) lease_.start_unclaimed(op_, work_);
@@ -577,15 +576,14 @@ void Exchange::reply_bypassed(BackendAnswer& answer) {
 void Exchange::write_fields_for_backend() {
   const Record& record = *op_.record;
   for_backend_.clear();
-  for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\nIdempotency-Attempt: ");
-  append_number(for_backend_, static_cast<std::uint32_t>(record.attempt));
-  for_backend_.append("\r\nIdempotency-Fence: ");
-  append_number(for_backend_, static_cast<std::uint64_t>(record.fence));
-  for_backend_.append("\r\nIdempotency-Claim: ");
-  append_hex(for_backend_, op_.id.view());
-  for_backend_.push_back('.');
-  append_hex(for_backend_, op_.nonce.view());
-  for_backend_.append("\r\n");
+  for_backend_.add("X-Request-Id", request_->request_id);
+  for_backend_.add("Idempotency-Attempt", static_cast<std::uint32_t>(record.attempt));
+  for_backend_.add("Idempotency-Fence", static_cast<std::uint64_t>(record.fence));
+  std::string& claim = for_backend_.begin_value("Idempotency-Claim");
+  append_hex(claim, op_.id.view());
+  claim.push_back('.');
+  append_hex(claim, op_.nonce.view());
+  for_backend_.end_value();
 }
 
 }  // namespace once::gateway

@@ -193,9 +193,9 @@ class Exchange {
   std::optional<ClaimEnd> settled_;
   OwnerWait owner_;
   std::string label_;             // route and request of the claim, for operators
-  std::string for_backend_;       // fields that Once adds to the request
-  std::string stored_fields_;     // response fields that are part of the outcome
-  std::string unstored_fields_;   // response fields for this client only
+  Fields for_backend_;            // added to the request
+  Fields stored_fields_;          // of the response, part of the outcome
+  Fields unstored_fields_;        // of the response, for this client only
   BackendPolicy backend_policy_;  // by the backend, of its response
   OutcomeBytes reply_outcome_;    // the response as its client gets it; what is recorded may be dropped by then
 };

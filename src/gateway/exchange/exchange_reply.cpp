@@ -15,17 +15,6 @@
 
 namespace once::gateway {
 
-namespace {
-
-// Every reply has a Date, including replays and responses whose backend sent none.
-void append_date(std::string& fields, Time now) {
-  fields.append("Date: ");
-  append_http_date(fields, now);
-  fields.append("\r\n");
-}
-
-}  // namespace
-
 // Splits the fields into those that are recorded and those that only this client gets.
 void Exchange::split_response_fields(const http::ResponseHead& head) {
   stored_fields_.clear();
@@ -33,7 +22,7 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
   bool dated = false;
   for (const http::Field& field : head.fields) {
     if (is_stored(field.name, request_->policy.record)) {
-      if (!head.hop_by_hop(field.name)) stored_fields_.append(field.line);
+      if (!head.hop_by_hop(field.name)) stored_fields_.add(field);
       continue;
     }
     if (same_name(field.name, "Idempotency-Policy")) {
@@ -44,9 +33,9 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
                             same_name(field.name, "Content-Length") || same_name(field.name, "X-Request-Id");
     if (is_dropped) continue;
     dated = dated || same_name(field.name, "Date");
-    unstored_fields_.append(field.line);
+    unstored_fields_.add(field);
   }
-  if (!dated) append_date(unstored_fields_, ports_.clock.now());
+  if (!dated) add_date(unstored_fields_, ports_.clock.now());
 }
 
 OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
@@ -60,7 +49,7 @@ OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
   auto bytes = std::make_shared<std::string>();
   encode_into(*bytes, {.status = answer.head->status,
                        .reason = answer.head->reason,
-                       .headers = stored_fields_,
+                       .headers = stored_fields_.lines(),
                        .body = whole ? answer.body : std::string_view(),
                        .original_request_id = request_->request_id,
                        .large_body = large_body});
@@ -90,7 +79,7 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
   write_response(*reply_, *response,
                  {.ending = ending,
                   .request_id = request_->request_id,
-                  .extra = unstored_fields_,
+                  .extra = unstored_fields_.view(),
                   .expires_at = kept ? std::optional(op_.record->expires_at) : std::nullopt,
                   .replay_header = {},
                   .wording = request_->policy.wording});
@@ -136,7 +125,7 @@ void Exchange::reply_recorded(Ending ending) {
   attempt_ = record.attempt;
   reply_->outcome = std::move(reply_outcome_);
   unstored_fields_.clear();
-  append_date(unstored_fields_, ports_.clock.now());
+  add_date(unstored_fields_, ports_.clock.now());
   StoredResponse sent = *response;
   if (const std::uint64_t offset = resumed_at(sent, sent.body); offset > 0) {
     sent.body = sent.body.substr(static_cast<std::size_t>(offset));
@@ -145,7 +134,7 @@ void Exchange::reply_recorded(Ending ending) {
   write_response(*reply_, sent,
                  {.ending = ending,
                   .request_id = request_->request_id,
-                  .extra = unstored_fields_,
+                  .extra = unstored_fields_.view(),
                   .expires_at = record.expires_at,
                   .replay_header = ending == Ending::replayed ? std::string_view(request_->policy.wording.replay_header)
                                                               : std::string_view(),
@@ -222,7 +211,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   begun.chunks = std::move(read.chunks);
   attempt_ = record.attempt;
   unstored_fields_.clear();
-  append_date(unstored_fields_, ports_.clock.now());
+  add_date(unstored_fields_, ports_.clock.now());
   std::uint64_t offset = co_await find_resume(*response, record.nonce);
   offset = std::min(offset, length.value_or(offset));
   if (offset > 0) add_offset_field(offset);
@@ -236,7 +225,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   write_response(*reply_, *response,
                  {.ending = ending,
                   .request_id = request_->request_id,
-                  .extra = unstored_fields_,
+                  .extra = unstored_fields_.view(),
                   .expires_at = record.expires_at,
                   .replay_header = ending == Ending::replayed ? std::string_view(request_->policy.wording.replay_header)
                                                               : std::string_view(),

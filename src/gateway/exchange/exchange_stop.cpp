@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/outcome.hpp"
+#include "core/reason.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "gateway/stream/stopped_stream.hpp"
 #include "store/claim_steps.hpp"
@@ -95,9 +96,9 @@ void Exchange::reply_stopped(bool stopped) {
   reply_->reset();
   reply_->status = 204;
   reply_->ending = Ending::stopped;
-  reply_->head.append("HTTP/1.1 204 No Content\r\n");
-  reply_->head.append(stopped_field).append(stopped ? ": true\r\n" : ": false\r\n");
-  append_request_id(reply_->head, request_->request_id, request_->policy.wording);
+  reply_->reason = reason_phrase(reply_->status);
+  reply_->fields.add(FieldName::of_token(stopped_field), stopped ? "true" : "false");
+  add_request_id(reply_->fields, request_->request_id, request_->policy.wording);
 }
 
 }  // namespace once::gateway

@@ -329,9 +329,7 @@ void Exchange::cut(const Streamed& streamed) {
 
 void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending) {
   if (ending != Ending::bypassed) {
-    unstored_fields_.append("Idempotency-Attempt: ");
-    append_number(unstored_fields_, static_cast<std::uint32_t>(attempt_));
-    unstored_fields_.append("\r\n");
+    unstored_fields_.add("Idempotency-Attempt", static_cast<std::uint32_t>(attempt_));
   }
   const auto response = decode(*head);
   reply_->source = std::move(body);
@@ -341,7 +339,7 @@ void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourceP
   write_response(*reply_, *response,
                  {.ending = ending,
                   .request_id = request_->request_id,
-                  .extra = unstored_fields_,
+                  .extra = unstored_fields_.view(),
                   .expires_at = std::nullopt,
                   .replay_header = {},
                   .wording = request_->policy.wording});
@@ -388,9 +386,8 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
     ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(prefix_of(request_->id))}});
     co_return Attached::unreadable;
   }
-  unstored_fields_.assign("Date: ");
-  append_http_date(unstored_fields_, ports_.clock.now());
-  unstored_fields_.append("\r\n");
+  unstored_fields_.clear();
+  add_date(unstored_fields_, ports_.clock.now());
   const std::uint64_t offset = co_await find_resume(*response, nonce);
   if (offset > 0) add_offset_field(offset);
   const StreamToRead stream{.id = request_->id,
@@ -467,9 +464,7 @@ std::uint64_t Exchange::resumed_at(const StoredResponse& head, std::string_view 
 }
 
 void Exchange::add_offset_field(std::uint64_t offset) {
-  unstored_fields_.append("Idempotency-Offset: ");
-  append_number(unstored_fields_, offset);
-  unstored_fields_.append("\r\n");
+  unstored_fields_.add("Idempotency-Offset", offset);
 }
 
 }  // namespace once::gateway

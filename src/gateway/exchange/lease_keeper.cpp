@@ -15,11 +15,12 @@ void LeaseKeeper::start_unclaimed(const Op& failed, const Executions::Entry& wor
 }
 
 void LeaseKeeper::arm_first() {
+  stopping_ = false;
   home_.arm(*this, lease_.first(clock_.now()));
 }
 
 void LeaseKeeper::due() {
-  if (renewing_) {
+  if (!renewed_.is_set()) {
     overdue_ = true;
     return;
   }
@@ -29,16 +30,16 @@ void LeaseKeeper::due() {
 }
 
 Task<void> LeaseKeeper::renew(Op& renewal) {
-  renewing_ = true;
+  renewed_.clear();
   overdue_ = false;
   co_await store_.run(renewal, home_);
-  renewing_ = false;
   lease_.answered(renewal);
   count(renewal);
-  if (stopped_) {
-    stopped_.resume();
-    co_return;
-  }
+  if (!stopping_) arm_next(renewal);
+  renewed_.set();
+}
+
+void LeaseKeeper::arm_next(const Op& renewal) {
   if (lease_.over()) {
     home_.disarm(*this);
   } else if (renewal.status == OpStatus::failed || overdue_) {

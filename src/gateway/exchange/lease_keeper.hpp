@@ -3,9 +3,8 @@
 // store/claim_steps.hpp.
 #pragma once
 
-#include <coroutine>
-
 #include "base/clock.hpp"
+#include "base/event.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gateway/exchange/backend.hpp"
@@ -38,17 +37,16 @@ class LeaseKeeper final : public SendPermit, private Timer {
   bool may_send() const override { return lease_.holds_first(clock_.now()); }
 
   // Stops renewing. Await it before any other op on the claim: a renewal in flight has ended when it resumes.
-  LeaseKeeper& stop() {
+  Event& stop() {
     home_.disarm(*this);
-    return *this;
+    stopping_ = true;
+    return renewed_;
   }
-  bool await_ready() const noexcept { return !renewing_; }
-  void await_suspend(std::coroutine_handle<> caller) { stopped_ = caller; }
-  void await_resume() noexcept { stopped_ = nullptr; }
 
  private:
   void arm_first();
   void due();
+  void arm_next(const Op& renewal);
   Task<void> renew(Op& renewal);
   void count(const Op& renewal);
 
@@ -57,9 +55,9 @@ class LeaseKeeper final : public SendPermit, private Timer {
   const Clock& clock_;
   Metrics& metrics_;
   LeaseSteps lease_;
-  bool renewing_ = false;
+  Event renewed_{Event::Initially::set};  // no renewal is in flight
   bool overdue_ = false;  // the next renewal came due while the last was in flight
-  std::coroutine_handle<> stopped_;
+  bool stopping_ = false;
 };
 
 }  // namespace once::gateway

@@ -102,7 +102,7 @@ bool names_another_url(std::string_view name) {
 // `Digest a="b", c=d` is one credential, `Basic eDp5,Bearer abc=` two.
 bool is_parameter(std::string_view text) {
   const std::size_t equals = text.find('=');
-  return equals != std::string_view::npos && http::is_header_token(trim(text.substr(0, equals))) &&
+  return equals != std::string_view::npos && is_token(trim(text.substr(0, equals))) &&
          text.find_first_not_of('=', equals) != std::string_view::npos;
 }
 

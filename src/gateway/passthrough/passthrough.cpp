@@ -41,16 +41,6 @@ std::string_view protocol_name(std::string_view protocol) {
   return protocol.substr(0, protocol.find('/'));
 }
 
-// Waits for the uploader to end.
-struct UploadEnd {
-  const bool running;
-  std::coroutine_handle<>& awaited;
-
-  bool await_ready() const noexcept { return !running; }
-  void await_suspend(std::coroutine_handle<> caller) const { awaited = caller; }
-  void await_resume() const noexcept { awaited = nullptr; }
-};
-
 }  // namespace
 
 Task<PassedResult> PassThrough::run(const PassedRequest& request) {
@@ -192,7 +182,8 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   if (was_read && framing.kind != Framing::Kind::none) {
     framing = {.kind = Framing::Kind::length, .length = body.size()};
   }
-  added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  added_.clear();
+  added_.add("X-Request-Id", request_->request_id);
   const bool whole = all_here || client_.body.ended();
   bool written = false;
   upstream_.reset();
@@ -206,7 +197,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     if (request_->use != nullptr) request_->use->server = request_->backend.group().server(turn_).authority;
     std::string& head = upstream_->request_head();
     ForwardedHead as = request_->backend.head_for(turn_);
-    as.added_fields = added_;
+    as.added_fields = added_.view();
     as.framing = framing;
     as.upgrade = upgrade_;
     as.forward_expect = !all_here;
@@ -232,6 +223,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     upload_ = Upload::refused;  // the body must not follow an incomplete head
   } else {
     upload_ = Upload::running;
+    upload_ended_.clear();
     spawn(upload());
   }
   co_return Sent::ok;
@@ -269,7 +261,7 @@ Task<void> PassThrough::upload() {
     upstream_->socket().cancel();
     break;
   }
-  if (upload_awaited_) upload_awaited_.resume();
+  upload_ended_.set();
 }
 
 Task<Io> PassThrough::upload_chunk(std::string_view data) {
@@ -290,8 +282,7 @@ Task<void> PassThrough::end_upload() {
     client_.socket.cancel();
     upstream_->socket().cancel();
   }
-  const UploadEnd end{.running = upload_ == Upload::running, .awaited = upload_awaited_};
-  co_await end;
+  co_await upload_ended_;
   if (!client_.displaced) client_.socket.restore();
 }
 
@@ -410,8 +401,7 @@ PassedResult PassThrough::lost() const {
 Task<Io> PassThrough::relay_interim() {
   if (client_.head.version == http::Version::http_1_0) co_return Io::ok;
   interim_relayed_ = true;
-  write_head(true);
-  head_.append("\r\n");
+  write_interim_head();
   const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
   head_.clear();
   co_return sent.status;
@@ -423,43 +413,68 @@ bool PassThrough::chunked_to_client() const {
          (kind == Framing::Kind::chunked || kind == Framing::Kind::until_close);
 }
 
-void PassThrough::write_head(bool interim) {
+void PassThrough::write_interim_head() {
   const http::ResponseHead& from = upstream_->head();
-  head_.clear();
-  head_.append("HTTP/1.1 ");
-  append_number(head_, static_cast<std::uint64_t>(from.status));
-  head_.append(" ").append(from.reason).append("\r\n");
-  const bool framed = from.framing.kind == Framing::Kind::none || from.framing.kind == Framing::Kind::length;
-  const bool own_length = framed && may_have_length(from.status);
-  bool dated = interim;
+  fields_.clear();
   for (const http::Field& field : from.fields) {
-    if (from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id")) continue;
-    dated = dated || same_name(field.name, "Date");
-    if (same_name(field.name, "Content-Length")) {
-      // Without the backend's own line, which may repeat the length.
-      if (own_length) head_.append("Content-Length: ").append(field.value).append("\r\n");
-    } else {
-      head_.append(field.line);
-    }
+    const bool left_out = from.hop_by_hop(field.name) || same_name(field.name, "Content-Length") ||
+                          same_name(field.name, "X-Request-Id");
+    if (!left_out) fields_.add(field);
   }
-  if (!dated) head_.append("Date: ").append(request_->worker.date()).append("\r\n");
-  if (from.status == 101) {
-    head_.append("Connection: upgrade\r\nUpgrade: ").append(from.find("Upgrade").value_or("")).append("\r\n");
-  }
-  if (!interim) {
-    append_request_id(head_, request_->request_id, request_->wording);
-    if (!etag_.empty()) head_.append("ETag: ").append(etag_).append("\r\n");
-    append_ignored_key(head_, from);
-    if (request_->cors != nullptr) request_->cors->apply(head_);
-    chunk_out_ = chunked_to_client();
-    if (chunk_out_) head_.append("Transfer-Encoding: chunked\r\n");
-  }
+  const bool switches = from.status == 101;
+  if (switches) fields_.add("Upgrade", from.find("Upgrade").value_or(""));
+  write_head({.status = from.status,
+              .reason = from.reason,
+              .fields = fields_.view(),
+              .connection = switches ? http::ConnectionField::upgrade : http::ConnectionField::none});
 }
 
-// A client that sent a key believes that retries are safe: tell it that they are not. A backend that honours keys
-// itself has said so in this field.
-void PassThrough::append_ignored_key(std::string& head, const http::ResponseHead& from) const {
-  if (request_->key_ignored && !from.find("Idempotency-Status")) head.append("Idempotency-Status: bypassed\r\n");
+void PassThrough::write_head(const http::HeadToWrite& head) {
+  head_.clear();
+  http::append_head(head_, head);
+}
+
+// What goes on to the client of the response's fields, and those that Once adds.
+void PassThrough::collect_fields() {
+  const http::ResponseHead& from = upstream_->head();
+  fields_.clear();
+  bool dated = false;
+  for (const http::Field& field : from.fields) {
+    dated = dated || same_name(field.name, "Date");
+    const bool left_out = from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id") ||
+                          same_name(field.name, "Content-Length");
+    if (!left_out) fields_.add(field);
+  }
+  add_own_fields(dated);
+}
+
+void PassThrough::add_own_fields(bool dated) {
+  if (!dated) fields_.add("Date", request_->worker.date());
+  add_request_id(fields_, request_->request_id, request_->wording);
+  if (!etag_.empty()) fields_.add("ETag", etag_);
+  // A client that sent a key believes that retries are safe: tell it that they are not. A backend that honours keys
+  // itself has said so in this field.
+  if (request_->key_ignored && !upstream_->head().find("Idempotency-Status")) {
+    fields_.add("Idempotency-Status", "bypassed");
+  }
+  if (request_->cors != nullptr) request_->cors->apply(fields_);
+}
+
+// The body as the client gets it. The length may be that of a body that HEAD does not send.
+Framing PassThrough::client_framing() const {
+  const http::ResponseHead& from = upstream_->head();
+  if (chunk_out_) return {.kind = Framing::Kind::chunked};
+  if (from.framing.kind == Framing::Kind::length) return from.framing;
+  const bool may_say = from.framing.kind == Framing::Kind::none && may_have_length(from.status);
+  const auto length = may_say ? from.find("Content-Length") : std::nullopt;
+  const auto number = length ? parse_number(*length) : std::nullopt;
+  return number ? Framing{.kind = Framing::Kind::length, .length = *number} : Framing{};
+}
+
+http::ConnectionField PassThrough::connection_field(bool keep) const {
+  if (!keep) return http::ConnectionField::close;
+  return client_.head.version == http::Version::http_1_0 ? http::ConnectionField::keep_alive
+                                                         : http::ConnectionField::none;
 }
 
 // A response that comes before the whole request may end the upload: then tell the client that its connection closes.
@@ -475,13 +490,16 @@ Task<PassedResult> PassThrough::relay_body() {
   events_ = is_event_stream(from);
   // Start watching here, to notice a client that left before it was known to get events, or while its upload was read.
   if (events_) watch_client();
-  write_head(false);
+  collect_fields();
+  chunk_out_ = chunked_to_client();
   const bool known_end =
       chunk_out_ || from.framing.kind == Framing::Kind::length || from.framing.kind == Framing::Kind::none;
   const bool keep = keeps_client(known_end);
-  if (!keep) head_.append("Connection: close\r\n");
-  if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");
-  head_.append("\r\n");
+  write_head({.status = from.status,
+              .reason = from.reason,
+              .fields = fields_.view(),
+              .framing = client_framing(),
+              .connection = connection_field(keep)});
   PassedResult broken{.status = from.status, .keep = false, .whole = false, .problem = {}, .detail = {}};
   std::optional<BodyChunk> chunk;
   if (held_ && !held_->empty()) {

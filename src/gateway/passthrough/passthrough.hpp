@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "core/policy.hpp"
 #include "core/problem.hpp"
@@ -78,7 +79,8 @@ class PassThrough final : private http::Socket::Watcher {
   // Frees the buffers.
   void release_memory() {
     std::string().swap(head_);
-    std::string().swap(added_);
+    added_.release_memory();
+    fields_.release_memory();
     std::string().swap(upgrade_);
   }
 
@@ -108,8 +110,12 @@ class PassThrough final : private http::Socket::Watcher {
   Task<PassedResult> answer_not_modified();
   bool keeps_client(bool known_end) const;
   Task<http::Io> relay_chunk(std::string_view data, bool last, bool more);
-  void write_head(bool interim);
-  void append_ignored_key(std::string& head, const http::ResponseHead& from) const;
+  void write_interim_head();
+  void write_head(const http::HeadToWrite& head);
+  void collect_fields();
+  void add_own_fields(bool dated);
+  http::Framing client_framing() const;
+  http::ConnectionField connection_field(bool keep) const;
   bool chunked_to_client() const;
   // Reads the rest of the response after the client stopped reading.
   Task<PassedResult> read_rest_alone();
@@ -147,7 +153,7 @@ class PassThrough final : private http::Socket::Watcher {
   UpstreamGroup::Turn turn_;  // its connection to the backend
   bool looking_ = false;      // waiting for a connection
   Upload upload_ = Upload::none;
-  std::coroutine_handle<> upload_awaited_;
+  Event upload_ended_{Event::Initially::set};
   bool client_gone_ = false;
   bool events_ = false;  // an event stream: a half-closed client has left
   bool chunk_out_ = false;
@@ -158,8 +164,9 @@ class PassThrough final : private http::Socket::Watcher {
   std::optional<std::string_view> held_;  // body bytes that were read and not yet relayed
   std::string etag_;                      // the ETag to add; empty: none
   std::string upgrade_;                   // protocols offered to the backend
-  std::string head_;                      // for the client
-  std::string added_;                     // fields for the backend
+  Fields fields_;                         // for the client
+  std::string head_;                      // for the client, as written
+  Fields added_;                          // for the backend
 };
 
 }  // namespace once::gateway

@@ -1,6 +1,6 @@
 // The part of PassThrough that gives a response an ETag: collects its body, within limits, before the head is sent.
-#include "base/text.hpp"
 #include "core/headers.hpp"
+#include "core/reason.hpp"
 #include "gateway/connection/reply.hpp"
 #include "gateway/passthrough/passthrough.hpp"
 #include "gateway/worker.hpp"
@@ -33,23 +33,20 @@ Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
 Task<PassedResult> PassThrough::answer_not_modified() {
   const http::ResponseHead& from = upstream_->head();
   metrics_.not_modified.add();
-  head_.assign("HTTP/1.1 304 Not Modified\r\n");
+  fields_.clear();
   bool dated = false;
   for (const http::Field& field : from.fields) {
     dated = dated || same_name(field.name, "Date");
     const bool left_out =
         from.hop_by_hop(field.name) || describes_body(field.name) || same_name(field.name, "X-Request-Id");
-    if (!left_out) head_.append(field.line);
+    if (!left_out) fields_.add(field);
   }
-  if (!dated) head_.append("Date: ").append(request_->worker.date()).append("\r\n");
-  append_request_id(head_, request_->request_id, request_->wording);
-  head_.append("ETag: ").append(etag_).append("\r\n");
-  append_ignored_key(head_, from);
-  if (request_->cors != nullptr) request_->cors->apply(head_);
+  add_own_fields(dated);
   const bool keep = keeps_client(true);
-  if (!keep) head_.append("Connection: close\r\n");
-  if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");
-  head_.append("\r\n");
+  write_head({.status = 304,
+              .reason = reason_phrase(304),
+              .fields = fields_.view(),
+              .connection = connection_field(keep)});
   const http::IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
   head_.clear();
   co_return PassedResult{

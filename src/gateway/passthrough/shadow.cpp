@@ -135,7 +135,7 @@ void Shadow::end(std::optional<ProblemKind> problem) {
   // The body passed unparsed, so only the setting that needs no check of it applies.
   const bool unproven = answer_.unframed && policy_.record.unframed == Unframed::unknown;
   if (unproven && answer_.delivery == Delivery::whole) answer_.delivery = Delivery::unframed;
-  if (const auto waiting = std::exchange(answer_.awaited, nullptr)) waiting.resume();
+  answer_.known.set();
 }
 
 Task<void> Shadow::keep_books(std::shared_ptr<Shadow> self) {
@@ -160,14 +160,14 @@ Task<void> Shadow::claim_and_finish() {
   if (op_.verdict != Verdict::execute) co_return;
   const bool leases = shared_.store.store().traits().shared == Shared::yes;
   if (leases) lease_.start(op_, claimed.held_since);
-  co_await answer_;
+  co_await answer_.known;
   co_await lease_.stop();
   settle_claim();
   co_await claimant_.end_soon(op_);
 }
 
 void Shadow::settle_claim() {
-  const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.policy, policy_.record);
+  const Settlement settlement = settle(answer_.delivery, answer_.status, answer_.policy, policy_.record);
   op_.verb = Verb::finish;
   switch (settlement.kind) {
     case Settlement::Kind::release: op_.verb = Verb::release; break;

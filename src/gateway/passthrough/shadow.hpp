@@ -47,17 +47,13 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   void account(const AccessLine& line);
 
  private:
-  // co_await answer: resumes when the result at the backend is known.
+  // The result at the backend.
   struct Answer {
-    std::optional<Delivery> delivery;
+    Delivery delivery{};
     int status = 0;
     bool unframed = false;
     BackendPolicy policy;
-    std::coroutine_handle<> awaited;
-
-    bool await_ready() const { return delivery.has_value(); }
-    void await_suspend(std::coroutine_handle<> caller) { awaited = caller; }
-    void await_resume() const noexcept {}
+    Event known;
   };
 
   static Task<void> keep_books(std::shared_ptr<Shadow> self);

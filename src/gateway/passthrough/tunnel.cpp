@@ -1,7 +1,8 @@
 #include "gateway/passthrough/tunnel.hpp"
 
 #include <chrono>
-#include <coroutine>
+
+#include "base/event.hpp"
 
 namespace once::gateway {
 
@@ -10,11 +11,7 @@ namespace {
 struct Tunnel {
   std::chrono::nanoseconds last_moved{};
   int running = 2;
-  std::coroutine_handle<> done;
-
-  bool await_ready() const noexcept { return running == 0; }
-  void await_suspend(std::coroutine_handle<> caller) { done = caller; }
-  void await_resume() const noexcept {}
+  Event ended;
 };
 
 Task<http::Transfer> copy_until_end(http::Socket& from, http::Buffer& buffer, http::Socket& to, Duration idle_limit,
@@ -46,7 +43,7 @@ Task<void> copy(http::Socket& from, http::Buffer& buffer, http::Socket& to, Dura
     from.cancel();
     to.cancel();
   }
-  if (--tunnel_state.running == 0 && tunnel_state.done) tunnel_state.done.resume();
+  if (--tunnel_state.running == 0) tunnel_state.ended.set();
 }
 
 }  // namespace
@@ -57,7 +54,7 @@ Task<void> tunnel(http::Socket& client, http::Buffer& from_client, http::Socket&
   tunnel_state.last_moved = client.loop().now();
   spawn(copy(client, from_client, backend, idle_limit, tunnel_state));
   spawn(copy(backend, from_backend, client, idle_limit, tunnel_state));
-  co_await tunnel_state;
+  co_await tunnel_state.ended;
 }
 
 }  // namespace once::gateway

@@ -22,15 +22,6 @@ bool is_still_open(Standing standing) {
 
 }  // namespace
 
-// Resumes when every gathered byte is in the store, or could not be stored.
-struct StreamRecorder::AppenderIdle {
-  StreamRecorder& recorder;
-
-  bool await_ready() const noexcept { return !recorder.appending_; }
-  void await_suspend(std::coroutine_handle<> caller) const noexcept { recorder.awaits_appender_ = caller; }
-  void await_resume() const noexcept { recorder.awaits_appender_ = nullptr; }
-};
-
 StreamRecorder::StreamRecorder(const StreamRecorderPorts& ports, const Op& claim, Executions::Entry& work,
                                LiveStream& live, const StreamLimits& limits)
     : ports_(ports), work_(work), live_(live), limits_(limits) {
@@ -60,7 +51,6 @@ void StreamRecorder::begin_unrecorded(OutcomeBytes head, std::string_view body) 
 }
 
 Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string_view begun) {
-  AppenderIdle idle{*this};
   while (true) {
     BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = begun};
     if (begun.empty()) chunk = co_await next(source);
@@ -71,11 +61,11 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
       taken_ += chunk.data.size();
       gathered_.append(chunk.data);
       if (taken_ > limits_.max_stream) oversize_ = true;
-      if (!appending_ && !oversize_) spawn(append_gathered());
-      if (gathered_.size() >= most_gathered || oversize_) co_await idle;
+      if (appended_.is_set() && !oversize_) spawn(append_gathered());
+      if (gathered_.size() >= most_gathered || oversize_) co_await appended_;
     } else {
       source_ended_ = chunk.kind;
-      co_await idle;
+      co_await appended_;
     }
     if (failed_) co_return append_.status == OpStatus::lost ? StreamEnd::lost : StreamEnd::unrecorded;
     if (oversize_ && !gathered_.empty()) {
@@ -85,7 +75,7 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
       co_return end;
     }
     if (chunk.kind == BodyChunk::Kind::data && is_abandoned()) {
-      co_await idle;
+      co_await appended_;
       co_return StreamEnd::abandoned;
     }
     switch (chunk.kind) {
@@ -123,7 +113,7 @@ Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
 // If an outcome was recorded for this claim meanwhile, for example by a caller that stops the stream, end the stream.
 Task<void> StreamRecorder::look_for_end() {
   const bool doubtful = ports_.lease != nullptr && !ports_.lease->may_send();
-  if (appending_ || (!live_.should_look() && !doubtful)) co_return;
+  if (!appended_.is_set() || (!live_.should_look() && !doubtful)) co_return;
   if (live_.is_stopped()) {  // even if the record of the stop is gone by now
     append_.status = OpStatus::lost;
     failed_ = true;
@@ -136,7 +126,7 @@ Task<void> StreamRecorder::look_for_end() {
   // If chunks are still recorded, the next append reports a claim that was taken over and may get a newer one, so only
   // a recorded outcome ends the stream here.
   const bool is_over = oversize_ ? !is_still_open(standing) : standing == Standing::succeeded;
-  if (appending_ || !is_over) co_return;
+  if (!appended_.is_set() || !is_over) co_return;
   if (standing != Standing::succeeded) {
     const NewerClaim newer = co_await take_newer_claim();
     if (newer == NewerClaim::taken) co_return;
@@ -159,8 +149,8 @@ bool StreamRecorder::is_abandoned() {
 
 // Runs concurrently with the read from the backend until there is nothing more to append.
 Task<void> StreamRecorder::append_gathered() {
-  ONCE_ASSERT(!appending_);
-  appending_ = true;
+  ONCE_ASSERT(appended_.is_set());
+  appended_.clear();
   while (!gathered_.empty() && !failed_ && !oversize_) {
     ONCE_ASSERT(gathered_.size() < most_gathered + largest_piece);
     auto chunk = std::make_shared<const std::string>(std::move(gathered_));
@@ -176,8 +166,7 @@ Task<void> StreamRecorder::append_gathered() {
       failed_ = true;
     }
   }
-  appending_ = false;
-  if (awaits_appender_) awaits_appender_.resume();
+  appended_.set();
 }
 
 Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {

@@ -14,6 +14,7 @@
 #include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "base/sha256.hpp"
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "gateway/exchange/backend.hpp"
 #include "gateway/metrics.hpp"
@@ -101,8 +102,6 @@ class StreamRecorder {
   Task<http::BodyChunk> next(http::ResponseSource& source);
   Task<void> look_for_end();
 
-  struct AppenderIdle;
-
   const StreamRecorderPorts ports_;
   Executions::Entry& work_;
   LiveStream& live_;
@@ -112,12 +111,11 @@ class StreamRecorder {
   std::uint64_t taken_ = 0;      // bytes taken from the source
   std::uint64_t published_ = 0;  // bytes published
   Sha256 digest_;                // of the published bytes
-  bool appending_ = false;
+  Event appended_{Event::Initially::set};  // every gathered byte is in the store, or could not be stored
   bool failed_ = false;
   bool oversize_ = false;
   std::optional<http::BodyChunk::Kind> source_ended_;
   std::optional<Duration> unread_since_;
-  std::coroutine_handle<> awaits_appender_;
 };
 
 }  // namespace once::gateway

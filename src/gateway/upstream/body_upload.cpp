@@ -7,24 +7,9 @@
 
 namespace once::gateway {
 
-namespace {
-
-// How often to check on the sender once the response is complete.
-constexpr Duration sender_pause = std::chrono::milliseconds(10);
-
-}  // namespace
-
 Task<std::optional<std::string_view>> MemoryBody::read(std::uint64_t offset) {
   co_return bytes_.substr(static_cast<std::size_t>(offset));
 }
-
-struct BodyUpload::SenderEnd {
-  BodyUpload& upload;
-
-  bool await_ready() const noexcept { return upload.end_.has_value(); }
-  void await_suspend(std::coroutine_handle<> caller) const noexcept { upload.awaited_ = caller; }
-  void await_resume() const noexcept {}
-};
 
 BodyUpload::BodyUpload(Parts parts)
     : connection_(std::move(parts.connection)),
@@ -70,12 +55,15 @@ void BodyUpload::finish(End end) {
   // A backend that waits for the rest of the body will never answer: cancel, so that the reader of its response does
   // not wait for ever.
   if (end == End::unreadable || (end == End::timed_out && !answered_)) connection_->socket().cancel();
-  const std::coroutine_handle<> awaited = std::exchange(awaited_, nullptr);
   BodyKeeper& keeper = keeper_;
-  // Free the connection first: the keeper of the body also owns objects that the connection needs.
-  if (abandoned_) delete this;
+  if (abandoned_) {
+    // Free the connection first: the keeper of the body also owns objects that the connection needs.
+    delete this;
+    keeper.sending_ended();
+    return;
+  }
   keeper.sending_ended();
-  if (awaited) awaited.resume();
+  ended_.set();
 }
 
 Task<void> BodyUpload::stop() {
@@ -83,8 +71,7 @@ Task<void> BodyUpload::stop() {
     stopping_ = true;
     connection_->socket().cancel();
   }
-  SenderEnd sender{*this};
-  co_await sender;
+  co_await ended_;
 }
 
 // A backend that refused the request does not need the rest. Any other may still be reading: cutting the upload off
@@ -94,8 +81,7 @@ Task<void> BodyUpload::response_ended() {
     co_await stop();
     co_return;
   }
-  SenderEnd sender{*this};
-  co_await sender;
+  co_await ended_;
 }
 
 bool BodyUpload::is_cut_off() const {
@@ -111,8 +97,8 @@ Task<http::BodyChunk> BodyUpload::next(Duration limit) {
     if (is_refusal()) co_await stop();
   }
   http::Loop& loop = connection_->socket().loop();
-  for (Duration waited{}; !end_ && waited < limit; waited += sender_pause) co_await sleep_for(loop, sender_pause);
-  if (!end_) co_return http::BodyChunk{.kind = Kind::timed_out, .data = {}};
+  const bool ended = co_await ended_.within(loop, limit);
+  if (!ended) co_return http::BodyChunk{.kind = Kind::timed_out, .data = {}};
   co_return http::BodyChunk{.kind = is_cut_off() ? Kind::broken : Kind::end, .data = {}};
 }
 

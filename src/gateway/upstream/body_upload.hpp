@@ -5,12 +5,12 @@
 #pragma once
 
 #include <chrono>
-#include <coroutine>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "base/event.hpp"
 #include "base/task.hpp"
 #include "gateway/exchange/backend.hpp"
 #include "http/upstream.hpp"
@@ -76,8 +76,6 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
   bool extend(std::chrono::nanoseconds& deadline) const override;
 
  private:
-  struct SenderEnd;
-
   ~BodyUpload() = default;
   Task<void> run();
   Task<End> send_all();
@@ -91,7 +89,7 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
   Duration limit_;
   std::optional<End> end_;
   std::chrono::nanoseconds ended_at_{};
-  std::coroutine_handle<> awaited_;
+  Event ended_;  // the sender
   bool answered_ = false;
   bool response_over_ = false;
   bool stopping_ = false;

@@ -125,23 +125,14 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   } else if (!head.has_host) {
     append_host(out, head.host.empty() ? as.authority : head.host);
   }
-  out.append(as.added_fields);
+  out.append(as.added_fields.lines());
   // Append to the Via of the client, which names the earlier hops. The version is the client's.
   if (!as.via.empty()) {
     out.append(head.version == http::Version::http_1_1 ? "Via: 1.1 " : "Via: 1.0 ").append(as.via).append("\r\n");
   }
   if (head.method == Method::options) append_hops(out, head);
   if (as.origin != nullptr) as.origin->append(out, head, as.forwarded);
-  switch (as.framing.kind) {
-    case http::Framing::Kind::length:
-      out.append("Content-Length: ");
-      append_number(out, as.framing.length);
-      out.append("\r\n");
-      break;
-    case http::Framing::Kind::chunked: out.append("Transfer-Encoding: chunked\r\n"); break;
-    case http::Framing::Kind::none:
-    case http::Framing::Kind::until_close: break;
-  }
+  http::append_framing(out, as.framing);
   if (!as.upgrade.empty()) out.append("Connection: upgrade\r\nUpgrade: ").append(as.upgrade).append("\r\n");
   out.append("\r\n");
 }

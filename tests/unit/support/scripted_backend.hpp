@@ -116,16 +116,12 @@ class ScriptedBackend final : public Backend {
   BackendScript otherwise;
 
   struct Seen {
-    std::string added_fields;
+    Fields added_fields;
     std::string body;
 
     // The value of one of the fields that Once added.
     std::string field(std::string_view name) const {
-      const std::string start = std::string(name) + ": ";
-      const std::size_t at = added_fields.find(start);
-      if (at == std::string::npos) return "";
-      const std::size_t begin = at + start.size();
-      return added_fields.substr(begin, added_fields.find('\r', begin) - begin);
+      return std::string(added_fields.find(name).value_or(""));
     }
   };
   const std::vector<Seen>& seen() const { return seen_; }
@@ -151,7 +147,9 @@ class ScriptedBackend final : public Backend {
   Task<BackendAnswer> send(const BackendRequest& request) override {
     if (connects_in > Duration::zero()) co_await sleep_for(executor_, connects_in);
     if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
-    seen_.push_back({std::string(request.added_fields), std::string(request.body)});
+    Fields added;
+    added.add(request.added_fields);
+    seen_.push_back({std::move(added), std::string(request.body)});
     const std::string attempt = seen_.back().field("Idempotency-Attempt");
     trace_.push_back("send: attempt " + (attempt.empty() ? "-" : attempt));
     if (on_send) on_send(seen_.back());

@@ -21,7 +21,6 @@ TEST_P(ExchangeVerdict, a_first_request_is_claimed_then_sent_then_recorded_then_
   EXPECT_EQ(call.header("X-Request-Id"), "request-1");
   EXPECT_EQ(call.header("Idempotency-Expires"), "Fri, 02 Jan 2026 00:00:00 GMT");
   EXPECT_EQ(call.header("Idempotency-Replayed"), "");
-  EXPECT_EQ(call.header("Content-Length"), "4");
   EXPECT_EQ(call.reply().attempt, Attempt{1});
 }
 
@@ -47,7 +46,7 @@ TEST_P(ExchangeVerdict, nothing_of_the_reply_is_there_while_the_outcome_is_on_it
     if (op.verb == Verb::finish) {
       EXPECT_FALSE(call->ended());
       EXPECT_EQ(call->reply().status, 0);
-      EXPECT_EQ(call->reply().head, "");
+      EXPECT_TRUE(call->reply().fields.empty());
     }
     return Fault::none;
   });
@@ -69,10 +68,9 @@ TEST_P(ExchangeVerdict, a_retry_gets_the_same_answer_marked_as_a_replay) {
   EXPECT_EQ(world.backend.executions(), 1U);
   EXPECT_EQ(retry.status(), first.status());
   EXPECT_EQ(retry.body(), first.body());
-  EXPECT_TRUE(retry.reply().head.starts_with("HTTP/1.1 201 Reason\r\n"));
+  EXPECT_EQ(retry.reply().reason, "Reason");
   EXPECT_EQ(retry.header("ETag"), "\"7\"");
   EXPECT_EQ(retry.header("Content-Type"), "text/plain");
-  EXPECT_EQ(retry.header("Content-Length"), "4");
   EXPECT_EQ(retry.header("Idempotency-Replayed"), "true");
   EXPECT_EQ(retry.header("Original-Request-Id"), "request-1");
   EXPECT_EQ(retry.header("X-Request-Id"), "request-2");

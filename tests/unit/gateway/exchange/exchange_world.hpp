@@ -100,12 +100,15 @@ class Call final : private Presence, private ReplyStart {
 
   // "" if it is not there; a name that is there twice is never right.
   std::string header(std::string_view name) const {
-    const std::string start = std::string("\r\n").append(name).append(": ");
-    const std::size_t at = reply_.head.find(start);
-    if (at == std::string::npos) return "";
-    EXPECT_EQ(reply_.head.find(start, at + 1), std::string::npos) << name << " twice in " << reply_.head;
-    const std::size_t begin = at + start.size();
-    return reply_.head.substr(begin, reply_.head.find('\r', begin) - begin);
+    std::string found;
+    std::size_t count = 0;
+    for (const Field& field : reply_.fields) {
+      if (!same_name(field.name, name)) continue;
+      found = field.value;
+      ++count;
+    }
+    EXPECT_LE(count, 1U) << name << " twice in " << reply_.fields.lines();
+    return found;
   }
   std::string idempotency_status() const { return header("Idempotency-Status"); }
   std::string retry_after() const { return header("Retry-After"); }

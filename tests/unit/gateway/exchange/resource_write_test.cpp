@@ -61,7 +61,7 @@ class Resource : public EveryStore {
   Task<void> send_to(ResourceWrite& write, const SendPermit* permit, BackendAnswer& answer, bool& ended) {
     const BackendRequest request{.head = head_,
                                  .body = "",
-                                 .added_fields = "",
+                                 .added_fields = {},
                                  .timeouts = world.policy.timeouts,
                                  .max_response_body = 100,
                                  .permit = permit};

@@ -51,7 +51,7 @@ TEST(ForwardTest, host_is_written_plainly_however_it_came) {
 
 TEST(ForwardTest, the_key_goes_on_and_the_marks_of_once_only_from_once) {
   ForwardedHead as = plainly;
-  as.added_fields = "Idempotency-Attempt: 2\r\nX-Request-Id: ours\r\n";
+  as.added_fields = FieldsView::of_lines("Idempotency-Attempt: 2\r\nX-Request-Id: ours\r\n");
   EXPECT_EQ(forwarded("POST / HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nidempotency-attempt: 99\r\n"
                       "Idempotency-Fence: 99\r\nIdempotency-Claim: forged\r\nX-REQUEST-ID: theirs\r\n\r\n",
                       as),
