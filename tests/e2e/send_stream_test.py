@@ -176,7 +176,7 @@ class OnTheWire(Streaming):
         backend = self.world(streams(said(b"executed", (b"Idempotency-Attempt", b"1")), b"abcdef"))
         done = self.send(backend.port, "--stream", "--key", "k", "-H", "Idempotency-Offset: 3", "-H", "Idempotency-Attempt: 1")
         self.assertEqual((done.returncode, done.stdout, len(backend.requests)), (8, b"", 1), done.stderr)
-        self.assertIn(b"the part that was kept is of another attempt", done.stderr)
+        self.assertIn(b"the kept part belongs to another attempt", done.stderr)
         self.assertIn(b"with --key k, without the headers Idempotency-Offset and Idempotency-Attempt\n", done.stderr)
 
     def test_a_server_that_ignores_keys_is_not_asked_again(self):

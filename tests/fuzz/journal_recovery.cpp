@@ -101,7 +101,7 @@ void serve(JournalMachine& machine) {
   id.bytes.fill(1);
   const Op read = machine.run(once::support::read_op(id));
   // Two ids that differ in their last bytes only are one to the index.
-  const bool collided = read.error.contains("index does not fit");
+  const bool collided = read.error.contains("index does not match");
   ONCE_ASSERT(collided || read.status == once::store::OpStatus::done);
   ONCE_ASSERT(read.record || read.chunks.empty());
   const Op claimed = machine.run(once::support::claim_op(1, 1));

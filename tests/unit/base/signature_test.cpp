@@ -100,7 +100,7 @@ TEST(SignatureKey, what_is_no_key_says_why) {
     const auto keys = SignatureKey::all_of_pem(pem);
     return keys ? "a key" : keys.error();
   };
-  EXPECT_THAT(why(Signer::rsa(1024).public_pem()), HasSubstr("an RSA key of 1024 bits, 2048 to 8192 are taken"));
+  EXPECT_THAT(why(Signer::rsa(1024).public_pem()), HasSubstr("an RSA key of 1024 bits, 2048 to 8192 are accepted"));
   EXPECT_THAT(why(Signer::ec("P-384").public_pem()), HasSubstr("another curve than P-256"));
   EXPECT_THAT(why(Signer::ec().private_pem()), HasSubstr("a private key; use the public key"));
   EXPECT_THAT(why("-----BEGIN CERTIFICATE-----\n"), HasSubstr("is no \"-----BEGIN PUBLIC KEY-----\""));

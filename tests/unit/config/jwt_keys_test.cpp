@@ -81,7 +81,7 @@ TEST_F(ConfigJwtKeys, what_cannot_be_used_is_said) {
   EXPECT_EQ(keys_error("hello"),
             "jwt.keys: " + name + " is neither a PEM public key (-----BEGIN PUBLIC KEY-----) nor a JSON Web Key Set");
   EXPECT_EQ(keys_error(Signer::rsa(1024).public_pem()),
-            "jwt.keys: " + name + " has a PEM block that is an RSA key of 1024 bits, 2048 to 8192 are taken");
+            "jwt.keys: " + name + " has a PEM block that is an RSA key of 1024 bits, 2048 to 8192 are accepted");
   EXPECT_EQ(keys_error(Signer::ec().private_pem()),
             "jwt.keys: " + name + " has a PEM block that is a private key; use the public key");
   EXPECT_THAT(keys_error(R"({"keys":[]})"), HasSubstr("jwt.keys: " + name + " has no key for verifying signatures"));

@@ -64,7 +64,7 @@ TEST_F(SpoolOnDisk, a_file_that_is_closed_gives_its_room_back) {
       spool = std::make_unique<Spool>(disk_, threads);
       auto file = disk_.create(folder_);
       ASSERT_TRUE(file);
-      EXPECT_TRUE(spool->take(60, 100));
+      EXPECT_EQ(spool->take(60, 100), Reserved::yes);
       spool->close(*std::move(file), 60);
       spool->close(nullptr, 0);
     }
