@@ -135,9 +135,9 @@ class History {
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
 
-  // For a store that evicts. It evicts only records that do not prevent a second execution, from the heaviest holders
-  // first. It refuses a new key only if nothing can be evicted for it, or if records that cannot be evicted and
-  // belong to the key's holder fill three quarters of it. `notify` returns the bytes to the quota.
+  // For a store that evicts. It evicts only records that do not prevent a second execution, and only those of the
+  // heaviest holders. It refuses a new key only if nothing can be evicted for it, or if records that cannot be evicted
+  // and belong to the key's holder fill three quarters of it. `notify` returns the bytes to the quota.
   void store_evicts(std::size_t most) { evicts_at_ = most; }
   void evicted(const Evicted& what, const std::function<void(const Evicted&)>& notify);
   // What all gateways together count as stored for a caller: at least what is stored, unless a gateway has ended.

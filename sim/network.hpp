@@ -19,7 +19,7 @@ class WatchedStore final : public Store {
   WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
 
   void execute(std::span<Op* const> batch) override {
-    // One op at a time: an op must not see evictions of later ones.
+    // One op at a time, so that the history has each op before it sees the evictions of later ones.
     for (Op* op : batch) {
       inner_.execute({&op, 1});
       history_.store_acted(*op);

@@ -33,7 +33,7 @@ class SqlServer final : public Store, private RowsSearch {
   // once_finish(): records the outcome in the transaction and locks the row until it ends. Fails if the claim is not
   // current, or the transaction is gone; then nothing of it may be committed.
   bool finish(Transaction transaction, const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
-  // Fails if the server has ended the transaction.
+  // Fails and commits nothing if the server has ended the transaction.
   bool commit(Transaction transaction, unsigned execution);
   void roll_back(Transaction transaction) { open_.erase(transaction); }
   // once_fail(), committed separately: a retry may execute.

@@ -56,7 +56,7 @@ void AuditThread::work(State& state) {
     if (entry->abandoned) continue;
     entry->result = std::move(result);
     entry->ended = true;
-    // The executor exists while it waits.
+    // The waiter has not been resumed, so it and its executor still exist.
     entry->waiter->home_.post(*entry);
   }
 }

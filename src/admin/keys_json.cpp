@@ -510,9 +510,9 @@ Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
     // A failed op may still arrive; a lost one was refused by the store.
     return !lost && stands.state == key.state ? Effect::unknown : Effect::none;
   }
-  // The record has another owner. The action certainly had no effect in two cases: the attempt that was seen still
-  // exists and was released by its new owner; or the next attempt took over from a state that this action cannot have
-  // produced.
+  // The record has another owner. The action certainly had no effect only if the attempt that was seen still exists,
+  // released by the owner that had taken it over, or if the next attempt took over from it. In both cases its state
+  // must not be one that this action could have set.
   const bool same_attempt = stands.attempt == key.attempt && stands.started_at == key.started_at;
   const bool next_attempt = std::to_underlying(stands.attempt) == std::to_underlying(key.attempt) + 1 &&
                             stands.previous_started_at == key.started_at;

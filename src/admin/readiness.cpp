@@ -30,8 +30,8 @@ void Readiness::look(Instant now) {
   refused_ = refused;
 }
 
-// Asks whether requests may be sent there. If a server without health checks counted as down until a request
-// succeeds, it would stay down for ever, because no requests come while this gateway is not ready.
+// A server is up if requests may be sent to it. If one without health checks counted as down until a request succeeds,
+// it would stay down for ever, because no requests come while this gateway is not ready.
 bool Readiness::any_upstream_up(Instant now) const {
   const auto generation = sources_.gateway.generation();
   const Upstreams& upstreams = *generation->upstreams;

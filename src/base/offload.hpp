@@ -15,7 +15,7 @@ class OffloadJob {
  public:
   virtual void execute() = 0;   // may block
   virtual void executed() = 0;  // right after it, on the same thread; the job may be gone afterwards
-  // The jobs of one owner do not delay those of others. A view of data that outlives the job.
+  // Whose job it is: many jobs of one owner do not delay those of others. A view of data that outlives the job.
   std::string_view owner() const { return owner_; }
 
  protected:

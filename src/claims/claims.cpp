@@ -236,7 +236,7 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     }
     if (claimed.overtaken) continue;  // the store now shows who has it
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
-    // This is a late copy of a claim that its owner has ended. Waiting does not help.
+    // In flight under its own nonce: a late copy of a claim that its owner has ended. Waiting does not help.
     const bool ended = op.record && (op.record->nonce == op.nonce || op.record->nonce == released_nonce(op.nonce));
     if (!in_flight || ended || asked->name.wait <= Duration::zero()) break;
     Op seen;

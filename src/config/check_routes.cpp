@@ -242,8 +242,8 @@ bool has_lives(const Policy& policy) {
   return std::ranges::find(policy.scope, ScopePart::life) != policy.scope.end();
 }
 
-// The longest time that a record exists after its claim: the outcome may be recorded as late as the request times
-// out, and its ttl starts then.
+// The longest time that a record exists after its claim: the outcome may be recorded as late as the request may take,
+// and its ttl starts then.
 Duration longest_key(const Policy& policy) {
   return policy.timeouts.connect + policy.timeouts.response + policy.lease + terms_of(policy).ttl + policy.tombstone;
 }

@@ -162,7 +162,7 @@ bool is_file_path(std::string_view text) {
 }  // namespace
 
 std::unexpected<std::string> not_expected(std::string_view expected, std::string_view got) {
-  // Longer values are cut in error messages.
+  // Longer values, perhaps pasted by mistake, are cut so that they do not flood the terminal.
   constexpr std::size_t shown = 80;
   const bool cut = got.size() > shown;
   return std::unexpected(

@@ -29,7 +29,7 @@ class Object {
   }
   Object& text(std::string_view name, std::string_view value) { return add(name, json_quoted(value)); }
 
-  // One member per line. Values contain no line ends: JSON escapes them.
+  // One member per line, nested objects indented. A line end is never part of a string: JSON escapes those.
   std::string write() const {
     std::string out = "{";
     for (const auto& [name, value] : members_) {

@@ -425,7 +425,7 @@ void read_process(Config& config, const std::vector<Entry>& entries, Report& rep
       }
       continue;
     }
-    report.refuse("upstreams");  // perhaps a misspelt upstream
+    report.refuse("upstreams");  // the name may be a misspelt `upstreams`
     if (known_in(policy_settings(), entry.name)) {
       report.add(entry.key, fmt::format("\"{}\" belongs in a route or in defaults", entry.name));
     } else if (known_in(route_settings(), entry.name)) {

@@ -348,8 +348,8 @@ Settings<Config> share_settings() {
       one<Config>(
           "limits.caller.in_flight", [](auto& c) -> auto& { return c.limits.caller.in_flight; },
           number_codec({0, 1'000'000}),
-          "Concurrent keyed requests of one caller. More get 429 caller-limit. 0: no limit. Each gateway counts "
-          "separately."),
+          "Concurrent keyed requests of one caller. More get 429 caller-limit. 0: no limit. Each gateway counts the "
+          "limits on callers separately."),
       one<Config>(
           "limits.caller.new_keys", [](auto& c) -> auto& { return c.limits.caller.new_keys; },
           number_codec({0, 1'000'000}),
@@ -372,7 +372,7 @@ Settings<Config> share_settings() {
           size_codec({0, one_tib}),
           "Bytes that the keys of these callers take in the store until they expire. At the limit new keys get 429 "
           "caller-limit; retries are still answered. 0: three quarters of journal.max_disk with a journal, no limit "
-          "with other stores; the memory store evicts records of the address with the most."),
+          "with other stores; the memory store first evicts records of the address with the most."),
   };
 }
 

@@ -13,8 +13,8 @@ http::AddressSet addresses_of(const std::vector<std::string>& networks) {
   return set;
 }
 
-// Limits an address with unverified callers to a quarter of the store, so that it cannot fill it. A store that evicts
-// has its own rule.
+// Limits an address with unverified callers to three quarters of the store, so that a quarter is left for others. A
+// store that evicts has its own rule.
 Limits limits_by_store(const Config& config) {
   Limits limits = config.limits;
   if (!config.spool_folder.empty()) limits.spool_directory = config.spool_folder;

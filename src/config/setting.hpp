@@ -53,9 +53,7 @@ using Settings = std::vector<Setting<Target>>;
 template <class Target, class T>
 struct Field {
   template <class Accessor>
-  Field(Accessor accessor)
-      : edit(accessor), read(accessor) {}  // NOLINT(google-explicit-constructor): lambdas are
-                                           // passed as fields
+  Field(Accessor accessor) : edit(accessor), read(accessor) {}  // NOLINT(google-explicit-constructor): for lambdas
 
   T& (*edit)(Target&);
   const T& (*read)(const Target&);

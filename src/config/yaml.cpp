@@ -14,7 +14,7 @@ namespace once::config {
 
 namespace {
 
-// An alias may contain itself, and nested aliases grow exponentially: limit the depth.
+// An alias may contain itself, and nested aliases grow exponentially: limit depth and nodes.
 constexpr int deepest = 16;
 constexpr int most_nodes = 100'000;
 

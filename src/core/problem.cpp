@@ -45,7 +45,7 @@ constexpr std::array problem_rows = {
   ProblemRow{bad_gateway,          "bad-gateway",          "The backend could not be reached",             502, yes},
   ProblemRow{gateway_timeout,      "gateway-timeout",      "The backend did not answer in time",           504, no},
   ProblemRow{backend_lost,         "backend-lost",         "The backend gave no valid response",           502, no},
-  ProblemRow{loop_detected,        "loop-detected",        "The request has passed this gateway before",            508, no},
+  ProblemRow{loop_detected,        "loop-detected",        "The request has passed this gateway before",   508, no},
   ProblemRow{unauthorized,         "unauthorized",         "A valid token is required",                    401, no},
   ProblemRow{forbidden,            "forbidden",            "The request is not allowed here",              403, no},
   ProblemRow{claim_invalid,        "claim-invalid",        "The claim is not valid",                       400, no},

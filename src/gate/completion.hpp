@@ -28,7 +28,7 @@ class Completion {
 
   // Whether there is a callback that was not called yet.
   explicit operator bool() const { return static_cast<bool>(then_); }
-  // Drops the callback: the call did not begin, and its caller has been informed otherwise.
+  // Drops the callback: the call did not begin, and its caller learns that from the return value.
   void dismiss() { then_ = nullptr; }
   void complete(T what) {
     if (auto then = std::exchange(then_, nullptr)) then(std::move(what));

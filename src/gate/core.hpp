@@ -67,7 +67,7 @@ class Core : public std::enable_shared_from_this<Core> {
   static void run_thread(Core& core, const Options& options, LogTarget log, Opening& opening);
   void run(const Options& options, LogTarget log, Opening& opening);
   void start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make);
-  // If the gate is stopping, dismisses `then`.
+  // Whether calls may begin. If not, dismisses `then`.
   template <class T>
   bool is_open_to(Completion<T>& then);
 

@@ -106,8 +106,8 @@ class Gateway {
   }
   // Request bodies on disk.
   const Spool& spool() const { return spool_; }
-  // Reserves memory under limits.max_body_memory for the claims API and other services of the process. Counts it if
-  // there is none left.
+  // Reserves memory under limits.max_body_memory for the claims API and other services of the process. If none is
+  // left, that is counted.
   Reserved take_memory(HeldFor what, std::size_t bytes);
   void give_back_memory(HeldFor what, std::size_t bytes) { shared_.usage.give_back(what, bytes); }
   // Metrics of those services, added to the workers'. Only for their thread.

@@ -218,7 +218,7 @@ ParseResult parse_fields(std::string_view bytes, std::size_t position, const Hea
   return position > limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::complete};
 }
 
-// Derives the framing from Content-Length and Transfer-Encoding. Returns whether they are unambiguous.
+// Derives the framing from Content-Length and Transfer-Encoding. Fails if they are ambiguous or malformed.
 bool explicit_framing(const Facts& facts, Framing& framing) {
   if (facts.several_lengths || facts.several_codings) return false;
   if (facts.content_length && facts.transfer_encoding) return false;
@@ -282,7 +282,7 @@ bool take_scheme(std::string_view& target, std::string_view scheme) {
   return true;
 }
 
-// Converts an absolute-form target to origin-form, with its authority as host. Returns whether it is valid.
+// Converts an absolute-form target to origin-form, with its authority as host. Fails if it is not in absolute-form.
 bool take_authority(RequestHead& head, std::optional<std::string_view>& authority) {
   std::string_view rest = head.target;
   if (take_scheme(rest, "http://")) {

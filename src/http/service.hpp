@@ -132,7 +132,7 @@ class Service {
   void cut_off();
   Task<void> accept_all();
   Task<void> serve_connection(Socket::Accepted accepted);
-  // Displaces a connection without a running request, if max_connections are in use.
+  // If max_connections are in use, displaces one without a running request. Fails if all have one.
   bool try_make_room();
   void leave();
 

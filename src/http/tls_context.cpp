@@ -288,7 +288,7 @@ std::unique_ptr<TlsStream> TlsPeer::connect() {
 int TlsPeer::on_new_session(SSL* ssl, SSL_SESSION* session) {
   auto& self = *static_cast<TlsPeer*>(SSL_get_app_data(ssl));
   self.session_.reset(session);
-  return 1;  // OpenSSL's reference is stored
+  return 1;  // `session_` has taken over OpenSSL's reference
 }
 
 void TlsPeer::handshake_ended(const TlsStream& stream, Io how) {

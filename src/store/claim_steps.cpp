@@ -53,7 +53,7 @@ void judge_renewal(Op& claim, const Op& renewal, Duration took) {
   if (renewal.status == OpStatus::lost) {
     claim.verdict = Verdict::in_flight;
   } else if (renewal.status == OpStatus::failed || too_long_for_lease(took, claim.terms.lease)) {
-    answer_failed(claim, StoreFault::unavailable, "the lease ended before it could be renewed");
+    answer_failed(claim, StoreFault::unavailable, "the lease of the claim could not be renewed in time");
   } else {
     claim.record->lease_until = saturating_add(renewal.now, claim.terms.lease);
   }

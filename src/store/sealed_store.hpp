@@ -13,8 +13,8 @@
 // outcome opens neither in another row nor as that of another attempt.
 //
 // Chunks are sealed like outcomes. Their context also has their number, four bytes, little endian: none opens in
-// another one's place, or as an outcome. Each names its key, so a body in chunks can be opened
-// as long as all of their keys are configured.
+// another one's place, or as an outcome. Each names the key that it was sealed with, so a body in chunks can be
+// opened as long as all of these keys are configured.
 //
 // Version 2, which is read and no longer written, has one cipher key for all operations, HMAC-SHA-256(key, "once
 // outcome key 1"), and the operation's id as its context. A plain outcome begins with 1 and is passed unchanged:

@@ -144,8 +144,8 @@ Task<void> Connection::refuse_plain_http() {
       request, problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https."));
 }
 
-// Also if the next request is already in the buffer, because the store may have been handed over. A new connection
-// that was in the listener's queue when the drain began may send its first request.
+// False even if the next request is already in the buffer, because the store may have been handed over. A new
+// connection that was in the listener's queue when the drain began may send its first request.
 bool Connection::may_take_another() const {
   return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
 }

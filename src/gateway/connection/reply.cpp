@@ -120,7 +120,7 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
   fields.clear();
   fields.add(FieldsView::of_lines(response.headers));
   fields.add(marks.extra);
-  reply.dated = true;  // set if the extra fields have a Date, from the backend or from us
+  reply.dated = true;  // set if the extra fields have a Date, from the backend or from Once
   fields.add("Idempotency-Status", name_of(marks.ending));
   if (!marks.replay_header.empty()) {
     fields.add(FieldName::of_token(marks.replay_header), "true");

@@ -124,7 +124,7 @@ class CallerTable {
 class CallerUse {
  public:
   CallerUse() = default;
-  // Counts nothing if the caller has reached its limit.
+  // Counts nothing if the caller has reached its limit; then this tests false.
   CallerUse(CallerTable& table, const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now)
       : table_(table.begin(caller, limits, now) ? &table : nullptr), caller_(caller) {}
   CallerUse(const CallerUse&) = delete;

@@ -13,8 +13,8 @@ namespace once::gateway {
 
 class HolderShares {
  public:
-  // Reserves bytes, unless the holder would then have more than is left of `most` for the others. A holder gets any
-  // amount while no other has a share.
+  // Reserves bytes, unless the holder would then have more than is left of `most` for the others. While nothing
+  // is reserved, any amount is granted.
   Reserved take(const TenantTag& holder, std::size_t bytes, std::size_t most);
   void give_back(const TenantTag& holder, std::size_t bytes);
 

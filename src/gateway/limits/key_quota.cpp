@@ -169,7 +169,7 @@ void KeyQuota::ended(const Op& op) {
         op.terms.ttl);
 }
 
-// Charges the record that replaced a lost claim.
+// Charges what the store has now for a claim that was lost.
 void KeyQuota::seen(const Op& op) {
   if (!op.record) {
     count({}, life_);

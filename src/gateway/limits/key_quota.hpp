@@ -39,7 +39,8 @@ class KeyQuota {
   KeyQuota(QuotaTables& tables, const Limits& limits, const Clock& clock)
       : tables_(tables), limits_(limits), clock_(clock) {}
 
-  // Counts the request as in progress for its caller until this is destroyed, unless it has reached its limit.
+  // Counts the request as in progress for its caller until this is destroyed. Fails if the caller has reached its
+  // limit.
   bool begin(const TenantTag& caller);
   // Charges new keys to this network too. nullopt: to none.
   void charge(const std::optional<TenantTag>& network) { network_ = network; }

@@ -434,7 +434,7 @@ void PassThrough::write_head(const http::HeadToWrite& head) {
   http::append_head(head_, head);
 }
 
-// What goes on to the client of the response's fields, and those that Once adds.
+// Collects the response's fields that are passed to the client, and those that Once adds.
 void PassThrough::collect_fields() {
   const http::ResponseHead& from = upstream_->head();
   fields_.clear();

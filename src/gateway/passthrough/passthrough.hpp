@@ -159,7 +159,7 @@ class PassThrough final : private http::Socket::Watcher {
   bool chunk_out_ = false;
   bool interim_relayed_ = false;          // the client has seen part of a response
   bool repeatable_ = false;               // is_repeatable()
-  bool repeated_ = false;                 // Once sent the client 100 Continue
+  bool repeated_ = false;                 // it was resent, and is not resent again
   bool body_asked_for_ = false;           // Once sent the client 100 Continue
   std::optional<std::string_view> held_;  // body bytes that were read and not yet relayed
   std::string etag_;                      // the ETag to add; empty: none

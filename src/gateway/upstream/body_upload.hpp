@@ -44,7 +44,7 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
     whole,
     refused,     // the connection was broken or closed
     timed_out,   // the backend read nothing for too long
-    unreadable,  // by this process
+    unreadable,  // the body cannot be read
     stopped,     // by stop()
   };
 

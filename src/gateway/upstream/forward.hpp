@@ -17,7 +17,7 @@ struct ForwardedHead {
   std::string_view base_path;          // put before the target
   std::string_view authority;          // the Host if the client sent none
   FieldsView added_fields;
-  http::Framing framing;               // of the body as we send it
+  http::Framing framing;               // of the body as it is sent
   std::string_view upgrade = {};       // protocols that the client may upgrade to; empty: none
   bool forward_expect = false;         // forward Expect, because the body is only sent as the client sends it
   std::string_view strip_prefix = {};  // removed from the target first, if the target begins with these segments

@@ -199,8 +199,9 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
         answer.delivery = sent.status == Io::timed_out ? Delivery::timed_out : Delivery::lost;
       }
     }
-    const bool was_refused = answer.refused.has_value();
-    if (!was_refused) group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
+    // A failure of this process, such as an unreadable body, does not count against the server.
+    const bool failed_here = answer.refused.has_value();
+    if (!failed_here) group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
     co_return answer;
   }
 }

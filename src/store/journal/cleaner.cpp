@@ -103,8 +103,8 @@ bool Cleaner::has_less_than(std::uint64_t bytes, const Appender& appender) const
   return appender.segments().disk_bytes() + bytes > core_.settings.max_disk;
 }
 
-// Cleaning when more than half of the log is obsolete bounds both the wasted disk space and the copying: it never
-// copies more bytes than it frees. The less space is left, the more may be copied.
+// The log is cleaned from its oldest end. Cleaning when more than half of it is obsolete bounds both the wasted disk
+// space and the copying: it never copies more bytes than it frees. The less space is left, the more may be copied.
 bool Cleaner::worth_carrying(const Appender& appender) const {
   const SegmentLog& segments = appender.segments();
   if (!segments.has_sealed() || !segments.oldest().is_needed()) return false;

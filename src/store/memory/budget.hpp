@@ -25,7 +25,7 @@ class Budget {
   // Modulo 2^64, so that adding a negative number gives bytes back.
   void add(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
 
-  // The most bytes of records that cannot be evicted for one holder, so that new keys of other holders find room.
+  // The most bytes that one holder may have in records that cannot be evicted, so that new keys of others find room.
   std::size_t most_pinned_by_one() const { return most_ / 4 * 3; }
   // The same for chunks of responses that are in progress.
   std::size_t most_running_of_one() const { return most_ / 3; }

@@ -319,7 +319,7 @@ void Batch::settle_read(Item& item, const Row& row) {
   }
   if (row.none || written == Written::no) return answer(item, OpStatus::lost);
   if (written == Written::yes) {
-    item.step = Step::locked;  // the op matched the row, but did not write it
+    item.step = Step::locked;  // the op may write the row, but its statement did not: the row is locked
     return;
   }
   op.record = row.record;
