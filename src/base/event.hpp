@@ -1,5 +1,5 @@
-// A flag that coroutines wait for, all on one executor's thread. What the flag means ("the upload has ended") and whether
-// it starts set are its owner's choice.
+// A flag that coroutines wait for, all on one executor's thread. What the flag means ("the upload has ended") and
+// whether it starts set are its owner's choice.
 #pragma once
 
 #include <coroutine>

@@ -81,9 +81,9 @@ struct Problem {
   std::string_view challenge = {};         // WWW-Authenticate of a 401; points to a literal
   bool error_object = false;               // Wording::error_object
   Retryable retryable = Retryable::no;
-  Fields fields = {};  // of the response, besides those that every problem has
-  std::string name = {};    // overrides the row's name, for dialects with their own
-  std::string title = {};   // overrides the row's title
+  Fields fields = {};      // of the response, besides those that every problem has
+  std::string name = {};   // overrides the row's name, for dialects with their own
+  std::string title = {};  // overrides the row's title
 };
 
 // A problem with its row's values; status, code and retryable may be changed afterwards.

@@ -21,8 +21,8 @@ class CorsGrant {
   // Whether the request's origin is allowed.
   bool allowed() const { return !origin_.empty(); }
 
-  // Adds its fields to those of a response. For an origin that is not allowed, or a request without one, adds only Vary,
-  // so that caches do not share the response between origins.
+  // Adds its fields to those of a response. For an origin that is not allowed, or a request without one, adds only
+  // Vary, so that caches do not share the response between origins.
   void apply(Fields& fields) const;
 
   // Adds the fields of a preflight response.

@@ -111,8 +111,8 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   ResponseMemory memory_;
   Exchange exchange_;
   TenantMemo tenant_;
-  RequestContext* request_ = nullptr;  // the current one
-  bool begun_ = false;                 // its reply has begun
+  RequestContext* request_ = nullptr;     // the current one
+  bool begun_ = false;                    // its reply has begun
   Event written_{Event::Initially::set};  // no reply is being written beside the exchange
 };
 

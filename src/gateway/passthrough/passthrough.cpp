@@ -417,8 +417,8 @@ void PassThrough::write_interim_head() {
   const http::ResponseHead& from = upstream_->head();
   fields_.clear();
   for (const http::Field& field : from.fields) {
-    const bool left_out = from.hop_by_hop(field.name) || same_name(field.name, "Content-Length") ||
-                          same_name(field.name, "X-Request-Id");
+    const bool left_out =
+        from.hop_by_hop(field.name) || same_name(field.name, "Content-Length") || same_name(field.name, "X-Request-Id");
     if (!left_out) fields_.add(field);
   }
   const bool switches = from.status == 101;
@@ -441,8 +441,8 @@ void PassThrough::collect_fields() {
   bool dated = false;
   for (const http::Field& field : from.fields) {
     dated = dated || same_name(field.name, "Date");
-    const bool left_out = from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id") ||
-                          same_name(field.name, "Content-Length");
+    const bool left_out =
+        from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id") || same_name(field.name, "Content-Length");
     if (!left_out) fields_.add(field);
   }
   add_own_fields(dated);

@@ -43,10 +43,8 @@ Task<PassedResult> PassThrough::answer_not_modified() {
   }
   add_own_fields(dated);
   const bool keep = keeps_client(true);
-  write_head({.status = 304,
-              .reason = reason_phrase(304),
-              .fields = fields_.view(),
-              .connection = connection_field(keep)});
+  write_head(
+      {.status = 304, .reason = reason_phrase(304), .fields = fields_.view(), .connection = connection_field(keep)});
   const http::IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
   head_.clear();
   co_return PassedResult{

@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "base/clock.hpp"
+#include "base/event.hpp"
 #include "base/executor.hpp"
 #include "base/sha256.hpp"
-#include "base/event.hpp"
 #include "base/task.hpp"
 #include "gateway/exchange/backend.hpp"
 #include "gateway/metrics.hpp"
@@ -108,9 +108,9 @@ class StreamRecorder {
   const StreamLimits limits_;
   Op append_;
   std::string gathered_;
-  std::uint64_t taken_ = 0;      // bytes taken from the source
-  std::uint64_t published_ = 0;  // bytes published
-  Sha256 digest_;                // of the published bytes
+  std::uint64_t taken_ = 0;                // bytes taken from the source
+  std::uint64_t published_ = 0;            // bytes published
+  Sha256 digest_;                          // of the published bytes
   Event appended_{Event::Initially::set};  // every gathered byte is in the store, or could not be stored
   bool failed_ = false;
   bool oversize_ = false;

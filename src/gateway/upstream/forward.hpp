@@ -14,8 +14,8 @@
 namespace once::gateway {
 
 struct ForwardedHead {
-  std::string_view base_path;          // put before the target
-  std::string_view authority;          // the Host if the client sent none
+  std::string_view base_path;  // put before the target
+  std::string_view authority;  // the Host if the client sent none
   FieldsView added_fields;
   http::Framing framing;               // of the body as it is sent
   std::string_view upgrade = {};       // protocols that the client may upgrade to; empty: none

@@ -21,9 +21,7 @@ class EventTest : public testing::Test {
     co_await *event_;
     resumed_ = true;
   }
-  Task<void> wait_within(Duration limit) {
-    in_time_ = co_await event_->within(executor_, limit);
-  }
+  Task<void> wait_within(Duration limit) { in_time_ = co_await event_->within(executor_, limit); }
   Task<void> wait_and_destroy() {
     co_await *event_;
     event_.reset();

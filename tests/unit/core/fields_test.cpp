@@ -59,7 +59,8 @@ TEST(FieldsTest, lines_of_any_bytes_can_be_read) {
 
 TEST(FieldsTest, tokens_and_values) {
   for (const std::string_view token : {"a", "X-Request-Id", "!#$%&'*+-.^_`|~0"}) EXPECT_TRUE(is_token(token)) << token;
-  for (const std::string_view other : {"", "a b", "a:", "a\r", "\x7f", "\x80", "a(b)"}) EXPECT_FALSE(is_token(other)) << other;
+  for (const std::string_view other : {"", "a b", "a:", "a\r", "\x7f", "\x80", "a(b)"})
+    EXPECT_FALSE(is_token(other)) << other;
   EXPECT_TRUE(is_field_value("a\tb \x80"));
   for (const char c : {'\r', '\n', '\0'}) EXPECT_FALSE(is_field_value(std::string("a") + c));
 }

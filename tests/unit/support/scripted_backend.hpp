@@ -120,9 +120,7 @@ class ScriptedBackend final : public Backend {
     std::string body;
 
     // The value of one of the fields that Once added.
-    std::string field(std::string_view name) const {
-      return std::string(added_fields.find(name).value_or(""));
-    }
+    std::string field(std::string_view name) const { return std::string(added_fields.find(name).value_or("")); }
   };
   const std::vector<Seen>& seen() const { return seen_; }
   std::size_t executions() const { return seen_.size(); }

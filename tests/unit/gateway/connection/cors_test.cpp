@@ -42,8 +42,7 @@ TEST_F(Cors, what_was_said_to_another_origin_is_replaced) {
   EXPECT_EQ(applied("Origin: https://app.example\r\n",
                     "access-control-allow-origin: https://other.example\r\n"
                     "Access-Control-Allow-Credentials: true\r\nAccess-Control-Allow-Methods: GET\r\nX: y\r\n"),
-            "X: y\r\nAccess-Control-Allow-Origin: https://app.example\r\n" + ours +
-                "\r\nVary: Origin\r\n");
+            "X: y\r\nAccess-Control-Allow-Origin: https://app.example\r\n" + ours + "\r\nVary: Origin\r\n");
 }
 
 TEST_F(Cors, what_the_backend_exposes_stays_exposed) {
@@ -59,8 +58,7 @@ TEST_F(Cors, vary_is_said_once) {
     EXPECT_THAT(head, HasSubstr(vary));
     EXPECT_THAT(head, Not(HasSubstr("Vary: Origin")));
   }
-  EXPECT_THAT(applied("Origin: https://app.example\r\n", "Vary: Accept\r\n"),
-              HasSubstr("Vary: Accept\r\n"));
+  EXPECT_THAT(applied("Origin: https://app.example\r\n", "Vary: Accept\r\n"), HasSubstr("Vary: Accept\r\n"));
 }
 
 TEST_F(Cors, an_origin_that_is_not_listed_gets_the_backends_own_fields) {
@@ -80,8 +78,7 @@ TEST_F(Cors, credentials_and_everybody) {
       applied("Origin: https://other.example\r\n", ""),
       HasSubstr("Access-Control-Allow-Origin: https://other.example\r\nAccess-Control-Allow-Credentials: true\r\n"));
   policy.cors = {.origins = {"*"}, .credentials = false};
-  EXPECT_THAT(applied("Origin: https://any.example\r\n", ""),
-              HasSubstr("Access-Control-Allow-Origin: *\r\n"));
+  EXPECT_THAT(applied("Origin: https://any.example\r\n", ""), HasSubstr("Access-Control-Allow-Origin: *\r\n"));
 }
 
 TEST_F(Cors, a_preflight_is_granted_what_it_asks_for_and_the_key) {
