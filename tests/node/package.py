@@ -1,6 +1,7 @@
 """The Node package for the tests here: installed beside the packages of package.json."""
 import os
 import pathlib
+import shutil
 
 import node_package
 import npm
@@ -19,6 +20,17 @@ def project():
     if not (app / "package.json").exists():
         (app / "package.json").write_text('{"private": true, "type": "module"}')
     return node_package.unpack(app)
+
+
+def programs(*names):
+    """The project with these programs of ours. Tests that run at the same time never see half of one."""
+    app = project()
+    for name in names:
+        if not (app / name).exists() or (app / name).read_bytes() != (HERE / name).read_bytes():
+            copy = app / f"{name}.{os.getpid()}"
+            shutil.copy(HERE / name, copy)
+            copy.replace(app / name)
+    return app
 
 
 def add(folder, *options):
