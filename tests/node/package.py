@@ -41,3 +41,7 @@ def add(folder, *options):
 def node(version=""):
     """The program of a line in NODES."""
     return os.environ.get("NODE", "node") if version == "" else str(node_package.folder() / "project" / "node_modules" / version / "bin" / "node")
+
+
+if __name__ == "__main__":
+    project()
