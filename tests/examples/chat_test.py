@@ -27,7 +27,7 @@ class NewcomerTest(Session):
 
 class BrowserTest(unittest.TestCase):
     def test_the_page_survives_reloads_and_lost_connections_and_the_model_is_called_once(self):
-        folder = npm.install(ROOT / "tests" / "browser", pathlib.Path(os.environ["ONCE_CHAT_FOLDER"]), ["support.mjs"])
+        folder = npm.install(ROOT / "tests" / "browser", pathlib.Path(os.environ["ONCE_BROWSER_FOLDER"]), ["support.mjs"])
         shutil.copy(PAGES, folder)
         with Stage(free_ports=True) as stage:
             chat = load("chat").Chat(stage, "--by-hand")

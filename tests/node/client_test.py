@@ -50,7 +50,7 @@ class NodeClient(ClaimsTest):
             "ONCE_UNTRUSTED_URL": self.https(other, f"http://127.0.0.1:{backend.port}"),
             "NODE_EXTRA_CA_CERTS": authority.file,
         }
-        project = package.place("claims.test.mjs")
+        project = package.programs("claims.test.mjs")
         environment = {**os.environ, "ONCE_CLAIMS_URL": api.url, "ONCE_CLAIMS_TOKEN_LAUNCHBASE": tokens["launchbase"],
                        "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}",
                        "ONCE_METRICS": f"http://127.0.0.1:{gateway.admin_port}/metrics", "ONCE_CLOCK": str(clock.path),

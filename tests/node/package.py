@@ -1,7 +1,7 @@
 """The Node package for the tests here: installed beside the packages of package.json."""
 import os
 import pathlib
-import tempfile
+import shutil
 
 import node_package
 import npm
@@ -22,15 +22,15 @@ def project():
     return node_package.unpack(app)
 
 
-def place(*names):
-    """Puts programs of this folder into project() and returns that. Another test may be reading its copy of the same program, so a copy
-    replaces it and is never half written."""
-    folder = project()
+def programs(*names):
+    """The project with these programs of ours. Tests that run at the same time never see half of one."""
+    app = project()
     for name in names:
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
-            copy.write((HERE / name).read_bytes())
-        os.replace(copy.name, folder / name)
-    return folder
+        if not (app / name).exists() or (app / name).read_bytes() != (HERE / name).read_bytes():
+            copy = app / f"{name}.{os.getpid()}"
+            shutil.copy(HERE / name, copy)
+            copy.replace(app / name)
+    return app
 
 
 def add(folder, *options):
@@ -41,3 +41,7 @@ def add(folder, *options):
 def node(version=""):
     """The program of a line in NODES."""
     return os.environ.get("NODE", "node") if version == "" else str(node_package.folder() / "project" / "node_modules" / version / "bin" / "node")
+
+
+if __name__ == "__main__":
+    project()

@@ -8,7 +8,7 @@ LISTS = ("package.json", "package-lock.json")
 INSTALL_SECONDS = 150
 
 
-def install(source, folder, programs):
+def install(source, folder, programs=()):
     """Puts the packages that `source` lists, and its programs, into `folder` and returns that. The packages stay until their
     list changes; tests that run at the same time share them."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -36,5 +36,5 @@ def _npm_ci(source, folder):
     except subprocess.TimeoutExpired:
         said = f"npm did not end within {INSTALL_SECONDS} s"
     if said:
-        raise AssertionError(f"This test needs the packages of tests/{source.name}/package-lock.json and could not install "
+        raise AssertionError(f"This test needs the packages of {source}/package-lock.json and could not install "
                              f"them; can npm reach its registry from here?\n{said}")
