@@ -20,7 +20,7 @@ TESTS_OF = (
     (r"^src/store/(journal)/", r"^journal_|^store_test"),
     (r"^src/store/(postgres)/", r"^postgres_store_test"),
     (r"^src/store/(mysql)/", r"^mysql_(store_test\.mariadb|plain_test)"),
-    (r"^src/store/(redis)/", r"^redis_(store|single|replies)_test"),
+    (r"^src/store/(redis)/", r"^redis_(store|replies)_test"),
     (r"^src/store/", r"^(store|memory_store|sealed_store)_test"),
     (r"^src/client/", r"^client_|^e2e\.send$"),
     (r"^(src/guard|include)/", r"^guard_test|^journal_guard_test"),

@@ -18,7 +18,6 @@ namespace {
 struct SchemaOptions {
   std::string url;
   std::string procedures = "on";
-  bool retire_older = false;
 };
 
 int run(const StoreType& type, const SchemaOptions& options) {
@@ -35,8 +34,7 @@ int run(const StoreType& type, const SchemaOptions& options) {
     print_error(url.error().detail);
     return 2;
   }
-  const auto apply = options.retire_older ? schema.retire_older : schema.apply;
-  const auto applied = apply(options.url, ServerSettings());
+  const auto applied = schema.apply(options.url, ServerSettings());
   if (!applied) {
     print_error(fmt::format("{}: {}", without_password(options.url), applied.error().detail));
     return 1;
@@ -51,7 +49,7 @@ CLI::App* add_store(CLI::App& parent, const StoreType& type, const std::shared_p
       command
           ->add_option(
               "--apply", options->url,
-              "Apply the schema instead of printing it, to an empty database or an older version; safe to repeat")
+              "Apply the schema instead of printing it, to an empty database or the version before; safe to repeat")
           ->type_name("URL");
   if (type.schema->plain_script != nullptr) {
     command
@@ -64,13 +62,6 @@ CLI::App* add_store(CLI::App& parent, const StoreType& type, const std::shared_p
         })
         ->excludes(apply);
   }
-  if (type.schema->retire_older == nullptr) return command;
-  command
-      ->add_flag(
-          "--retire-older", options->retire_older,
-          "With --apply: finish an upgrade. Gateways for an older revision can no longer use this database, and this "
-          "revision uses what they could not; make sure that none is running")
-      ->needs(apply);
   return command;
 }
 

@@ -24,8 +24,8 @@ Number number_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// Magic, number and all checksums as they should be, and the end of the segment before it within 64 KiB. Marks say no
-// more than Once would write: that what lies before them is on disk.
+// Magic, number, writer's version and all checksums as they should be, and the end of the segment before it within 64
+// KiB. Marks say no more than Once would write: that what lies before them is on disk.
 std::string sealed(std::string_view content, std::uint32_t number) {
   std::string bytes(content);
   if (bytes.size() < journal::header_size) return bytes;
@@ -33,6 +33,7 @@ std::string sealed(std::string_view content, std::uint32_t number) {
   const std::uint64_t wide = number;
   std::memcpy(bytes.data() + 32, &wide, sizeof wide);
   bytes.replace(42, 6, 6, '\0');
+  bytes[62] = static_cast<char>(journal::format_version - (static_cast<unsigned>(bytes[62]) & 1U));
   const auto view = [&](std::size_t at, std::size_t size) { return std::string_view(bytes).substr(at, size); };
   const std::uint32_t salt = once::base::crc32c(view(16, 48), once::base::crc32c(view(0, 12)));
   std::memcpy(bytes.data() + 12, &salt, sizeof salt);
@@ -62,22 +63,22 @@ void put_segments(JournalMachine& machine, std::string_view bytes) {
   machine.platter.put("0000000002.segment", seal ? sealed(second, 2) : std::string(second));
 }
 
-bool is_newer(const JournalMachine& machine) {
+bool is_of_another_version(const JournalMachine& machine) {
   for (const std::string& name : machine.platter.names()) {
     const auto header = journal::decode_header(machine.platter.content(name));
-    if (!header && header.error() == journal::HeaderFault::newer_version) return true;
+    if (!header && header.error() != journal::HeaderFault::damaged) return true;
   }
   return false;
 }
 
-// Of a newer version nobody here knows what is damaged: it is neither opened nor repaired, and stays as it is.
-void refuse_newer(JournalMachine& machine) {
+// Of another version this program does not know what is damaged: it is neither opened nor repaired, and stays as it is.
+void refuse_other_version(JournalMachine& machine) {
   once::sim::SimulatedDisk disk(machine.platter);
   once::sim::SeededRandom random(2);
   const auto ignored = [](const journal::SegmentReport&) {};
   ONCE_ASSERT(!machine.start() && !machine.refusal.empty());
   ONCE_ASSERT(!journal::verify(disk, ignored) && !journal::repair(disk, machine.clock, random, ignored));
-  ONCE_ASSERT(is_newer(machine));
+  ONCE_ASSERT(is_of_another_version(machine));
 }
 
 bool is_whole(JournalMachine& machine) {
@@ -117,8 +118,8 @@ FUZZ(bytes) {
   JournalMachine machine(
       1, {.segment_bytes = 16384, .max_disk = 1U << 20U, .max_memory = 1U << 20U, .cache_bytes = 1U << 16U});
   put_segments(machine, bytes);
-  if (is_newer(machine)) {
-    refuse_newer(machine);
+  if (is_of_another_version(machine)) {
+    refuse_other_version(machine);
     return;
   }
   const bool whole = is_whole(machine);

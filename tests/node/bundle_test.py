@@ -8,7 +8,7 @@ import package
 
 class Bundles(unittest.TestCase):
     def bundled(self, bundler):
-        project = package.place("bundle.mjs", "browser_entry.mjs")
+        project = package.programs("bundle.mjs", "browser_entry.mjs")
         done = subprocess.run([package.node(), "bundle.mjs", bundler], cwd=project, capture_output=True, text=True, timeout=100)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout.splitlines()[-1])

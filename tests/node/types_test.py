@@ -25,7 +25,7 @@ class Types(unittest.TestCase):
         return [package.node(), str(package.project().parent / "node_modules" / "typescript" / "bin" / "tsc")]
 
     def test_they_allow_and_refuse_what_they_should(self):
-        package.place("types.mts")
+        package.programs("types.mts")
         self.compile(self.own_compiler(), "--skipLibCheck", "types.mts")
 
     def test_the_declarations_are_right_by_themselves(self):

@@ -2,9 +2,6 @@
 // then: nobody would own what they claim. The same for every store behind a server.
 #pragma once
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -21,12 +18,11 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include "base/assert.hpp"
-#include "base/descriptor.hpp"
 #include "base/random.hpp"
 #include "store/server/settings.hpp"
 #include "tests/store/server_under_test.hpp"
 #include "tests/unit/support/layers.hpp"
+#include "tests/unit/support/loopback.hpp"
 
 namespace once::contract {
 
@@ -34,24 +30,16 @@ namespace once::contract {
 // are there.
 class HoldingRelay {
  public:
-  explicit HoldingRelay(std::uint16_t server) : server_(server), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    ONCE_ASSERT(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    ONCE_ASSERT(::listen(listener_.get(), 16) == 0);
-    ONCE_ASSERT(::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    port_ = ntohs(address.sin_port);
-    acceptor_ = std::jthread([this] { accept_all(); });
-  }
+  explicit HoldingRelay(std::uint16_t server) : server_(server), acceptor_([this] { accept_all(); }) {}
   ~HoldingRelay() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
+    listener_.close();
     acceptor_.join();
     passing_.clear();
   }
   HoldingRelay(const HoldingRelay&) = delete;
   HoldingRelay& operator=(const HoldingRelay&) = delete;
 
-  std::uint16_t port() const { return port_; }
+  std::uint16_t port() const { return listener_.port(); }
 
   // From the first bytes with this text in them, nothing that any client sends reaches the server.
   void hold_from(std::string text) {
@@ -85,26 +73,17 @@ class HoldingRelay {
     std::string bytes;
   };
 
-  static sockaddr_in loopback(std::uint16_t port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
-    return address;
-  }
-
   void accept_all() {
     while (true) {
-      Descriptor client(::accept(listener_.get(), nullptr, nullptr));
+      Descriptor client = listener_.accept();
       if (!client.open()) return;
       passing_.emplace_back([this, client = std::move(client)](const std::stop_token& stop) { pass(client, stop); });
     }
   }
 
   void pass(const Descriptor& client, const std::stop_token& stop) {
-    Descriptor server(::socket(AF_INET, SOCK_STREAM, 0));
-    const sockaddr_in address = loopback(server_);
-    if (::connect(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return;
+    Descriptor server = connect_to_loopback(server_);
+    if (!server.open()) return;
     std::string held;
     std::array<char, 65'536> buffer{};
     while (!stop.stop_requested()) {
@@ -140,8 +119,7 @@ class HoldingRelay {
   }
 
   const std::uint16_t server_;
-  Descriptor listener_;
-  std::uint16_t port_ = 0;
+  const LoopbackListener listener_;
   std::mutex mutex_;
   std::condition_variable gone_;
   std::string mark_;

@@ -283,20 +283,6 @@ TEST_F(JournalDamage, two_segments_that_were_exchanged_are_found) {
   EXPECT_THAT(copy->refusal, HasSubstr("the number of another segment"));
 }
 
-TEST_F(JournalDamage, a_newer_version_is_said_to_be_one) {
-  const auto copy = changed([&](Platter& platter) {
-    std::string bytes = platter.content(names_.back());
-    bytes[8] = journal::format_version + 1;
-    const std::uint32_t sum = crc32c(std::string_view(bytes).substr(16, header_size - 16), crc32c(bytes.substr(0, 12)));
-    std::memcpy(bytes.data() + 12, &sum, sizeof sum);
-    platter.put(names_.back(), bytes);
-  });
-  EXPECT_FALSE(copy->start());
-  EXPECT_THAT(copy->refusal, HasSubstr("newer version"));
-  EXPECT_THAT(copy->refusal, Not(HasSubstr("repair"))) << "that would set aside what is whole";
-  EXPECT_THAT(copy->refusal, HasSubstr(path(names_.back())));
-}
-
 TEST_F(JournalDamage, refusing_to_open_changes_nothing) {
   const auto copy = flipped(names_[1], header_size + 20);
   std::vector<std::string> before;

@@ -135,7 +135,7 @@ TEST_F(JournalLease, operators_see_it_lapsed) {
   EXPECT_LE(found->keys[0].lease_until, machine_.clock.now());
 }
 
-// Of versions that do not say where a process began.
+// Its first segment is gone, or it was a repair.
 TEST(PastRunsTest, a_run_of_which_nothing_is_known_takes_nothing_away) {
   const auto at = [](std::uint32_t segment) { return journal::Address{journal::SegmentNumber{segment}, 64}; };
   const Time start{hours(1000)};

@@ -15,7 +15,6 @@ using journal::SegmentHeader;
 using journal::SegmentNumber;
 using testing::HasSubstr;
 
-constexpr std::uint8_t previous_version = 3;
 constexpr std::uint8_t next_version = journal::format_version + 1;
 constexpr JournalSettings small{.segment_bytes = 2048, .cache_bytes = 0};
 
@@ -120,44 +119,33 @@ TEST_F(JournalVersions, what_is_carried_forward_keeps_what_only_the_next_version
   EXPECT_THAT(all, HasSubstr(std::string(255, 'x')));
 }
 
-// Of which nothing but the whole tells whether its beginning is right.
-TEST_F(JournalVersions, a_large_record_of_the_version_before_is_read_whole) {
-  constexpr std::size_t labels_end = 112;
-  constexpr std::size_t large = journal::head_sum_from * 2;
-  SegmentHeader header{.journal = {{7}}, .created_at = machine_.clock.now(), .needs = 2, .written_by = 3};
-  std::string bytes = journal::encode(header);
-  std::string frame;
-  journal::append_put(frame, 0, numbered<OperationId>(1), finished(1, machine_.clock, outcome_of(large, 1)));
-  std::string payload(*journal::decode_frame(frame, 0));
-  payload[2] = static_cast<char>(payload[2] & ~64);
-  payload.erase(labels_end, journal::head_sum_part);
-  journal::append_payload(bytes, header.salt, payload);
-  journal::append_mark(bytes, header.salt, bytes.size(), machine_.clock.now());
-  machine_.platter.put("0000000001.segment", bytes);
-  ASSERT_TRUE(machine_.start()) << machine_.refusal;
-  Op other = claim_op(1, 1001);
-  other.fingerprint = {{2}};
-  EXPECT_EQ(machine_.run(other).verdict, Verdict::mismatch);
-  const Op replayed = machine_.run(claim_op(1, 1001));
-  ASSERT_EQ(replayed.verdict, Verdict::replay) << replayed.error;
-  EXPECT_TRUE(*replayed.record->outcome == *outcome_of(large, 1));
-}
-
+// Neither is damage, so a repair does not set them aside.
 TEST_F(JournalVersions, what_this_version_cannot_read_is_refused_and_left_alone) {
-  const std::string bytes = segment_of_next_version(machine_.clock, next_version);
-  machine_.platter.put("0000000001.segment", bytes);
-  EXPECT_FALSE(machine_.start());
-  EXPECT_THAT(machine_.refusal,
-              HasSubstr("0000000001.segment: written by a newer version of Once; it needs version 7 of "
-                        "the journal's format, and this program knows up to 6"));
-  SimulatedDisk disk(machine_.platter);
-  SeededRandom random(1);
-  EXPECT_FALSE(journal::repair(disk, machine_.clock, random, [](const journal::SegmentReport&) {}).has_value());
-  EXPECT_EQ(machine_.platter.content("0000000001.segment"), bytes);
+  const auto segment = [&](std::uint32_t needs, std::uint8_t writer) {
+    SegmentHeader header{.journal = {{7}}, .created_at = machine_.clock.now(), .needs = needs, .written_by = writer};
+    return journal::encode(header);
+  };
+  for (const auto& [bytes, refusal] :
+       {std::pair(segment_of_next_version(machine_.clock, next_version),
+                  "0000000001.segment: written by a newer version of Once; it needs version 7 of the journal's format, "
+                  "and this program knows up to 6"),
+        std::pair(segment(3, 4),
+                  "0000000001.segment: written in version 4 of the journal's format, and this program reads 5 and 6: "
+                  "run the version of Once in between until the records in this file have expired"),
+        std::pair(segment(1, 0),
+                  "written in version 1 or 2 of the journal's format, and this program reads 5 and 6")}) {
+    machine_.platter.put("0000000001.segment", bytes);
+    EXPECT_FALSE(machine_.start());
+    EXPECT_THAT(machine_.refusal, HasSubstr(refusal));
+    SimulatedDisk disk(machine_.platter);
+    SeededRandom random(1);
+    EXPECT_FALSE(journal::repair(disk, machine_.clock, random, [](const journal::SegmentReport&) {}).has_value());
+    EXPECT_EQ(machine_.platter.content("0000000001.segment"), bytes);
+  }
 }
 
-// Earlier versions read a header up to version 3, kinds 1 to 3 and flags below 128. They skip kinds from 128 on if
-// those have at least 24 bytes, and the part that the flag 64 announces, and call anything else damage.
+// Version 5 reads a header that needs version 5, kinds 1 to 3 and flags below 128. It skips kinds from 129 on if those
+// have at least 24 bytes, and what is new in the part that the flag 64 announces, and calls anything else damage.
 TEST_F(JournalVersions, what_this_version_writes_the_one_before_can_read) {
   ASSERT_TRUE(machine_.start());
   for (std::uint64_t key = 1; key <= 20; ++key) record(key);
@@ -187,7 +175,7 @@ TEST_F(JournalVersions, what_this_version_writes_the_one_before_can_read) {
   ASSERT_TRUE(chain.has_value());
   std::uint64_t bodies_in_chunks = 0;
   for (const journal::SegmentFile& segment : chain->segments) {
-    const auto header = journal::decode_header(machine_.platter.content(segment.name), previous_version);
+    const auto header = journal::decode_header(machine_.platter.content(segment.name), journal::oldest_version);
     ASSERT_TRUE(header.has_value());
     EXPECT_EQ(header->written_by, journal::format_version);
     const auto walked = journal::walk(disk, segment, journal::OnDamage::stop, [&](const journal::Frame& frame) {

@@ -55,7 +55,14 @@ class MemoryStoreTest : public testing::Test {
     random_.fill(who.nonce.bytes);
     return who;
   }
-  // Claims a key and records a response of 1 KB.
+  // Claims a key of nobody in particular and records its response.
+  Claimed answered(MemoryStore& store, std::size_t bytes, State state = State::succeeded, Duration kept_for = ttl) {
+    const Claimed who = somebody();
+    EXPECT_EQ(claim(store, who).verdict, Verdict::execute);
+    EXPECT_EQ(finish(store, who, bytes, state, kept_for).status, OpStatus::done);
+    return who;
+  }
+  // Claims a key for this holder and records a response of 1 KB.
   void store_answer(MemoryStore& store, const Claimed& who, char holder) {
     ASSERT_EQ(claim_for(store, who, holder).verdict, Verdict::execute);
     ASSERT_EQ(finish(store, who, 1000).status, OpStatus::done);
@@ -89,11 +96,8 @@ TEST_F(MemoryStoreTest, the_bound_holds_under_ten_times_its_load) {
   constexpr std::size_t outcome = 4000;
   std::vector<Claimed> recent;
   for (std::size_t i = 0; i < 10 * bound / outcome; ++i) {
-    const Claimed who = somebody();
-    ASSERT_EQ(claim(store, who).verdict, Verdict::execute);
-    ASSERT_EQ(finish(store, who, outcome).status, OpStatus::done);
+    recent.push_back(answered(store, outcome));
     ASSERT_LE(store.stats().bytes, bound);
-    recent.push_back(who);
   }
   const MemoryStats stats = store.stats();
   EXPECT_GT(stats.bytes, bound * 9 / 10);
@@ -137,16 +141,10 @@ TEST_F(MemoryStoreTest, what_is_of_one_request_is_counted_and_goes_with_its_reco
 
 TEST_F(MemoryStoreTest, what_was_replayed_lately_stays_longer) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
-  const Claimed used = somebody();
-  const Claimed unused = somebody();
-  for (const Claimed& who : {used, unused}) {
-    claim(store, who);
-    finish(store, who, 100);
-  }
+  const Claimed used = answered(store, 100);
+  const Claimed unused = answered(store, 100);
   while (store.stats().evictions < 50) {
-    const Claimed who = somebody();
-    ASSERT_EQ(claim(store, who).status, OpStatus::done);
-    ASSERT_EQ(finish(store, who, 1000).status, OpStatus::done);
+    answered(store, 1000);
     ASSERT_EQ(claim(store, {used.id, somebody().nonce}).verdict, Verdict::replay);
   }
   EXPECT_FALSE(knows(store, unused.id));
@@ -155,11 +153,7 @@ TEST_F(MemoryStoreTest, what_was_replayed_lately_stays_longer) {
 TEST_F(MemoryStoreTest, a_live_claim_is_never_evicted) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
   const std::vector<Claimed> held = fill_with_claims(store, 50);
-  for (int i = 0; i < 1000; ++i) {
-    const Claimed who = somebody();
-    ASSERT_EQ(claim(store, who).status, OpStatus::done);
-    ASSERT_EQ(finish(store, who, 2000).status, OpStatus::done);
-  }
+  for (int i = 0; i < 1000; ++i) answered(store, 2000);
   EXPECT_GT(store.stats().evictions, 900U);
   for (const Claimed& who : held) ASSERT_EQ(finish(store, who, 10).status, OpStatus::done);
 }
@@ -186,9 +180,7 @@ TEST_F(MemoryStoreTest, full_of_live_claims_it_refuses_more_and_changes_nothing)
 
 TEST_F(MemoryStoreTest, an_outcome_that_does_not_fit_is_a_success_without_its_body) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
-  const Claimed small = somebody();
-  claim(store, small);
-  finish(store, small, 100);
+  const Claimed small = answered(store, 100);
 
   const Claimed large = somebody();
   ASSERT_EQ(claim(store, large).verdict, Verdict::execute);
@@ -208,17 +200,11 @@ TEST_F(MemoryStoreTest, an_outcome_that_does_not_fit_is_a_success_without_its_bo
 
 TEST_F(MemoryStoreTest, what_prevents_a_second_execution_is_never_evicted) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10, .shared = Shared::yes});
-  const Claimed unknown = somebody();
-  claim(store, unknown);
-  finish(store, unknown, 0, State::unknown);
+  const Claimed unknown = answered(store, 0, State::unknown);
   const Claimed lapsed = somebody();
   claim(store, lapsed);
   clock_.advance(std::chrono::seconds(31));
-  for (int i = 0; i < 1000; ++i) {
-    const Claimed who = somebody();
-    ASSERT_EQ(claim(store, who).status, OpStatus::done);
-    finish(store, who, 1000, i % 2 == 0 ? State::succeeded : State::failed);
-  }
+  for (int i = 0; i < 1000; ++i) answered(store, 1000, i % 2 == 0 ? State::succeeded : State::failed);
   fill_with_claims(store, 10'000);
   EXPECT_EQ(claim(store, somebody()).fault, StoreFault::full);
   EXPECT_TRUE(knows(store, unknown.id));
@@ -229,38 +215,20 @@ TEST_F(MemoryStoreTest, what_prevents_a_second_execution_is_never_evicted) {
 TEST_F(MemoryStoreTest, a_holder_that_floods_the_store_evicts_its_own_answers) {
   MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
   std::vector<Claimed> victims;
-  for (int i = 0; i < 200; ++i) {
-    const Claimed who = victims.emplace_back(somebody());
-    ASSERT_EQ(claim_for(store, who, i % 2 == 0 ? 'a' : 'b').verdict, Verdict::execute);
-    finish(store, who, 1000);
-  }
-  for (int i = 0; i < 20'000; ++i) {
-    const Claimed who = somebody();
-    ASSERT_EQ(claim_for(store, who, 'f').verdict, Verdict::execute);
-    ASSERT_EQ(finish(store, who, 1000).status, OpStatus::done);
-  }
-  int executed_again = 0;
+  for (int i = 0; i < 200; ++i) store_answer(store, victims.emplace_back(somebody()), i % 2 == 0 ? 'a' : 'b');
+  for (int i = 0; i < 20'000; ++i) store_answer(store, somebody(), 'f');
   for (const Claimed& who : victims) {
-    if (claim_for(store, {who.id, somebody().nonce}, 'a').verdict != Verdict::replay) ++executed_again;
+    EXPECT_EQ(claim_for(store, {who.id, somebody().nonce}, 'a').verdict, Verdict::replay);
   }
-  EXPECT_EQ(executed_again, 0);
   EXPECT_GT(store.stats().evictions, 19'000U);
   EXPECT_EQ(store.stats().refused, 0U);
 }
 
 TEST_F(MemoryStoreTest, new_keys_of_a_light_holder_displace_the_heaviest) {
   MemoryStore store(clock_, {.max_bytes = 1 << 20, .shards = 4});
-  for (int i = 0; i < 2000; ++i) {
-    const Claimed who = somebody();
-    claim_for(store, who, 'f');
-    finish(store, who, 1000);
-  }
+  for (int i = 0; i < 2000; ++i) store_answer(store, somebody(), 'f');
   std::vector<Claimed> late;
-  for (int i = 0; i < 200; ++i) {
-    const Claimed who = late.emplace_back(somebody());
-    ASSERT_EQ(claim_for(store, who, 'a').verdict, Verdict::execute);
-    ASSERT_EQ(finish(store, who, 1000).status, OpStatus::done);
-  }
+  for (int i = 0; i < 200; ++i) store_answer(store, late.emplace_back(somebody()), 'a');
   for (const Claimed& who : late) EXPECT_EQ(claim_for(store, {who.id, Nonce{{9}}}, 'a').verdict, Verdict::replay);
 }
 
@@ -396,11 +364,7 @@ TEST_F(MemoryStoreTest, the_beginning_of_an_unknown_response_goes_and_its_record
   append(store, cut, 0, 5000);
   finish(store, cut, 0, State::unknown);
   ASSERT_EQ(run(store, {.verb = Verb::read, .id = cut.id}).chunks.size(), 1U);
-  for (int i = 0; i < 100; ++i) {
-    const Claimed who = somebody();
-    claim(store, who);
-    finish(store, who, 1000);
-  }
+  for (int i = 0; i < 100; ++i) answered(store, 1000);
   const Op seen = run(store, {.verb = Verb::read, .id = cut.id});
   ASSERT_TRUE(seen.record);
   EXPECT_EQ(seen.record->state, State::unknown);
@@ -417,21 +381,17 @@ TEST_F(MemoryStoreTest, it_says_what_it_evicts) {
     EXPECT_EQ(evicted.holder[0], 'a');
     EXPECT_EQ(evicted.expires_at, clock_.now() + ttl);
   });
-  for (int i = 0; i < 100; ++i) {
-    const Claimed who = somebody();
-    claim_for(store, who, 'a');
-    finish(store, who, 1000);
-  }
+  for (int i = 0; i < 100; ++i) store_answer(store, somebody(), 'a');
   EXPECT_EQ(gone.size(), store.stats().evictions);
   EXPECT_EQ(bytes, gone.size() * 1000);
   for (const OperationId& id : gone) EXPECT_FALSE(knows(store, id));
 }
 
-TEST_F(MemoryStoreTest, a_million_appends_of_one_holder) {
+TEST_F(MemoryStoreTest, a_hundred_thousand_keys_of_one_holder) {
   MemoryStore store(clock_, {.max_bytes = 16 << 20});
   const OutcomeBytes outcome = std::make_shared<const std::string>(200, 'x');
   Claimed who = somebody();
-  for (std::uint32_t i = 0; i < 1'000'000; ++i) {
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
     std::memcpy(who.id.bytes.data(), &i, sizeof i);
     std::memcpy(who.id.bytes.data() + sizeof i, &i, sizeof i);
     Op op = claim_for(store, who, 'a');
@@ -441,7 +401,7 @@ TEST_F(MemoryStoreTest, a_million_appends_of_one_holder) {
     ASSERT_EQ(run(store, std::move(op)).status, OpStatus::done);
   }
   const MemoryStats stats = store.stats();
-  EXPECT_EQ(stats.records + stats.evictions, 1'000'000U);
+  EXPECT_EQ(stats.records + stats.evictions, 100'000U);
   EXPECT_GT(stats.evictions, 0U);
   EXPECT_EQ(stats.refused + stats.bodies_dropped, 0U);
 }
@@ -458,11 +418,7 @@ TEST_F(MemoryStoreTest, leases_do_not_lapse_in_a_store_of_one_process) {
 TEST_F(MemoryStoreTest, claims_give_back_the_memory_of_what_expired) {
   MemoryStore store(clock_, {.shards = 1});
   constexpr std::size_t count = 2000;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Claimed who = somebody();
-    claim(store, who);
-    finish(store, who, 1000);
-  }
+  for (std::size_t i = 0; i < count; ++i) answered(store, 1000);
   ASSERT_EQ(store.stats().records, count);
   clock_.advance(ttl);
   for (std::size_t i = 0; i < count; ++i) {
@@ -501,11 +457,7 @@ TEST_F(MemoryStoreTest, what_has_expired_goes_before_an_answer_that_is_still_the
   MemoryStore store(clock_, {.max_bytes = 64 << 10, .shards = 1});
   std::vector<Claimed> expired;
   std::vector<Claimed> alive;
-  for (int i = 0; i < 20; ++i) {
-    const Claimed who = alive.emplace_back(somebody());
-    claim(store, who);
-    finish(store, who, 100, State::succeeded, 4 * ttl);
-  }
+  for (int i = 0; i < 20; ++i) alive.push_back(answered(store, 100, State::succeeded, 4 * ttl));
   for (int i = 0; i < 20; ++i) {
     const Claimed who = expired.emplace_back(somebody());
     run(store, {.verb = Verb::claim, .id = who.id, .nonce = who.nonce, .terms = {.ttl = ttl, .tombstone = 4 * ttl}});
@@ -514,11 +466,7 @@ TEST_F(MemoryStoreTest, what_has_expired_goes_before_an_answer_that_is_still_the
   clock_.advance(ttl);
   store.sweep(1000);
   for (const Claimed& who : expired) ASSERT_EQ(claim(store, {who.id, Nonce{{9}}}).verdict, Verdict::gone);
-  while (store.stats().evictions < expired.size()) {
-    const Claimed who = somebody();
-    ASSERT_EQ(claim(store, who).status, OpStatus::done);
-    ASSERT_EQ(finish(store, who, 100).status, OpStatus::done);
-  }
+  while (store.stats().evictions < expired.size()) answered(store, 100);
   for (const Claimed& who : expired) EXPECT_FALSE(knows(store, who.id));
   for (const Claimed& who : alive) EXPECT_EQ(claim(store, {who.id, Nonce{{9}}}).verdict, Verdict::replay);
 }
@@ -539,11 +487,7 @@ TEST_F(MemoryStoreTest, fences_go_on_growing_after_a_restart) {
 TEST_F(MemoryStoreTest, sweep_goes_round_in_steps_of_its_limit) {
   MemoryStore store(clock_, {.max_bytes = 64 << 20, .shards = 8});
   constexpr std::size_t count = 5000;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Claimed who = somebody();
-    claim(store, who);
-    finish(store, who, 10);
-  }
+  for (std::size_t i = 0; i < count; ++i) answered(store, 10);
   EXPECT_EQ(store.sweep(count * 4), 0U);
   clock_.advance(ttl);
   std::size_t removed = 0;
@@ -556,14 +500,8 @@ TEST_F(MemoryStoreTest, expired_records_go_before_others_when_it_is_full) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
   const Claimed owner = somebody();
   claim(store, owner);
-  const Claimed oldest = somebody();
-  claim(store, oldest);
-  finish(store, oldest, 100);
-  while (store.stats().bytes < 63'000) {
-    const Claimed who = somebody();
-    claim(store, who);
-    finish(store, who, 1000, State::succeeded, std::chrono::minutes(1));
-  }
+  const Claimed oldest = answered(store, 100);
+  while (store.stats().bytes < 63'000) answered(store, 1000, State::succeeded, std::chrono::minutes(1));
   clock_.advance(std::chrono::minutes(1));
   EXPECT_EQ(finish(store, owner, 6000).status, OpStatus::done);
   EXPECT_TRUE(knows(store, oldest.id));

@@ -31,7 +31,7 @@ class MysqlConflictTest : public MysqlTest {
 TEST_F(MysqlConflictTest, a_row_that_a_backend_holds_blocks_nobody_else) {
   const Owner held = claimed();
   const Owner free = claimed();
-  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + held.where() + " FOR UPDATE"), 0U);
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations" + where(held) + " FOR UPDATE"), 0U);
 
   Op renewed = op_of(Verb::renew, held);
   Op finished = finish_op(free);
@@ -68,7 +68,7 @@ TEST_F(MysqlConflictTest, a_claim_on_a_row_that_somebody_holds_is_in_flight) {
   Op failed = finish_op(held);
   failed.final_state = State::failed;
   ASSERT_EQ(run(failed).status, OpStatus::done);
-  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + held.where() + " FOR UPDATE"), 0U);
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations" + where(held) + " FOR UPDATE"), 0U);
   const Op op = claim_again(held);
   EXPECT_EQ(op.status, OpStatus::done);
   EXPECT_EQ(op.verdict, Verdict::in_flight);
@@ -79,7 +79,7 @@ TEST_F(MysqlConflictTest, a_claim_on_a_row_that_somebody_holds_is_in_flight) {
 
 TEST_F(MysqlConflictTest, one_that_lost_its_claim_is_told_so_although_somebody_holds_the_row) {
   const Owner held = claimed();
-  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + held.where() + " FOR UPDATE"), 0U);
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations" + where(held) + " FOR UPDATE"), 0U);
   EXPECT_EQ(run(finish_op({held.id, new_owner().nonce})).status, OpStatus::lost);
   ASSERT_EQ(other().run("ROLLBACK"), 0U);
 }
@@ -107,7 +107,7 @@ TEST_F(MysqlConflictTest, a_replay_writes_nothing_and_locks_nothing) {
       "SELECT SUM(variable_value) FROM information_schema.global_status WHERE variable_name IN ('com_insert', "
       "'com_update', 'com_update_multi', 'com_delete', 'com_delete_multi', 'com_begin', 'com_commit')";
   // Somebody who holds the row does not matter to one who only reads it.
-  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + owner.where() + " FOR UPDATE"), 0U);
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations" + where(owner) + " FOR UPDATE"), 0U);
   const std::string before = other().value(changes);
   for (int i = 0; i < 10; ++i) {
     const Op op = claim_again(owner);
@@ -136,7 +136,7 @@ TEST_F(MysqlConflictTest, a_deadlock_is_tried_again) {
       store().execute(batch);
     });
     wait_for_lock_wait();
-    EXPECT_EQ(other().run("UPDATE once_operations SET route = route " + finished.where()), 0U);
+    EXPECT_EQ(other().run("UPDATE once_operations SET route = route" + where(finished)), 0U);
     ASSERT_EQ(other().run("ROLLBACK"), 0U);
   }
   EXPECT_EQ(finish.status, OpStatus::done) << finish.error;

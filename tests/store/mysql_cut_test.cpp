@@ -1,8 +1,5 @@
 // A connection that ends in the middle of an answer, at every byte of it: what was not read whole is never taken for
 // the whole.
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -11,43 +8,26 @@
 
 #include <poll.h>
 
-#include "base/descriptor.hpp"
 #include "tests/store/mysql_fixture.hpp"
+#include "tests/unit/support/loopback.hpp"
 
 namespace once::mysql_test {
 namespace mysql_cut_test {
 
-sockaddr_in loopback(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  return address;
-}
-
 // One connection to the server, which ends when the client was given as many bytes as it may get.
 class Relay {
  public:
-  explicit Relay(std::uint16_t server) : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::listen(listener_.get(), 1), 0);
-    EXPECT_EQ(::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::jthread([this, server] { serve(server); });
-  }
+  explicit Relay(std::uint16_t server) : thread_([this, server] { serve(server); }) {}
 
-  std::uint16_t port() const { return port_; }
+  std::uint16_t port() const { return listener_.port(); }
   void cut_after(std::int64_t bytes) { left_ = bytes; }
   std::int64_t given() const { return given_; }
 
  private:
   void serve(std::uint16_t port) {
-    const Descriptor client(::accept(listener_.get(), nullptr, nullptr));
-    const Descriptor server(::socket(AF_INET, SOCK_STREAM, 0));
-    const sockaddr_in address = loopback(port);
-    if (::connect(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return;
+    const Descriptor client = listener_.accept();
+    const Descriptor server = connect_to_loopback(port);
+    if (!server.open()) return;
     while (left_ > 0) {
       std::array<pollfd, 2> both = {pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
       if (::poll(both.data(), both.size(), -1) < 0) return;
@@ -68,8 +48,7 @@ class Relay {
   }
 
   static constexpr std::int64_t endless = INT64_MAX / 2;
-  Descriptor listener_;
-  std::uint16_t port_ = 0;
+  const LoopbackListener listener_;
   std::atomic<std::int64_t> left_{endless};
   std::atomic<std::int64_t> given_{0};
   std::jthread thread_;

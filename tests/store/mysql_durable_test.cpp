@@ -67,10 +67,10 @@ TEST_F(MysqlDurableTest, chunks_are_told_after_a_commit_and_nothing_new_needs_no
 TEST_F(MysqlDurableTest, append_that_was_made_before_is_a_commit_of_its_own) {
   const Owner owner = claimed();
   ASSERT_EQ(append(owner, 0, "head"), OpStatus::done);
-  const std::string where = "FROM once_chunks " + owner.where();
-  ASSERT_EQ(other().value("SELECT repeated " + where), "0");
+  const std::string repeated = "SELECT repeated FROM once_chunks" + where(owner);
+  ASSERT_EQ(other().value(repeated), "0");
   EXPECT_EQ(run_elsewhere(append_op(owner, 0, "head")).op.status, OpStatus::done);
-  EXPECT_EQ(other().value("SELECT repeated " + where), "1");
+  EXPECT_EQ(other().value(repeated), "1");
 }
 
 // Their first answer was lost: the commit may still be on its way to the disk.

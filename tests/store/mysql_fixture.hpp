@@ -1,4 +1,4 @@
-// For the tests of what MySQL alone has: a store, and a second connection beside it.
+// For the tests of what MySQL alone has.
 #pragma once
 
 #include <unistd.h>
@@ -15,11 +15,11 @@
 #include <gtest/gtest.h>
 
 #include "base/log.hpp"
-#include "base/random.hpp"
 #include "core/outcome.hpp"
 #include "store/mysql/mysql_store.hpp"
 #include "store/mysql/schema.hpp"
 #include "tests/store/server_under_test.hpp"
+#include "tests/store/sql/server.hpp"
 #include "tests/unit/support/layers.hpp"
 
 namespace once::mysql_test {
@@ -41,6 +41,12 @@ inline std::string url_of(std::string_view database, std::string_view user_and_p
 }
 
 using Cells = std::vector<std::optional<std::string>>;
+
+// Once for all tests: most of them have nothing to do with it.
+inline void apply_the_schema() {
+  static const auto applied = mysql::apply_schema(contract::server_url(), ServerSettings());
+  if (!applied) throw std::runtime_error(applied.error().detail);
+}
 
 // A connection as a backend has it.
 class Session {
@@ -78,103 +84,24 @@ class Session {
   std::vector<Cells> rows_;
 };
 
-class MysqlTest : public testing::Test {
+inline std::unique_ptr<MysqlStore> opened(const std::string& url, const ServerSettings& settings = ServerSettings()) {
+  auto store = MysqlStore::open(url, settings, quiet_log());
+  if (!store) throw std::runtime_error(store.error().detail);
+  return std::move(*store);
+}
+
+// A store, and a session beside it.
+class MysqlTest : public sql_test::SqlTest {
  protected:
-  MysqlTest() {
-    const auto applied = mysql::apply_schema(contract::server_url(), ServerSettings());
-    EXPECT_TRUE(applied.has_value()) << applied.error().detail;
-    store_ = open_store();
-    other_ = std::make_unique<Session>();
-  }
+  using Owner = sql_test::Owner;
 
   static std::unique_ptr<MysqlStore> open_store(std::size_t connections = 4) {
-    ServerSettings settings;
-    settings.connections = connections;
-    return opened(contract::server_url(), settings);
+    return opened(contract::server_url(), {.connections = connections});
   }
-  static std::unique_ptr<MysqlStore> opened(const std::string& url, const ServerSettings& settings = ServerSettings()) {
-    auto store = MysqlStore::open(url, settings, quiet_log());
-    if (!store) throw std::runtime_error(store.error().detail);
-    return std::move(*store);
-  }
-
-  struct Owner {
-    OperationId id;
-    Nonce nonce;
-    std::string claim() const { return fmt::format("{}.{}", to_hex(id), to_hex(nonce)); }
-    std::string where() const { return fmt::format("WHERE id = 0x{}", to_hex(id)); }
-  };
-  Owner new_owner() {
-    Owner owner;
-    random_.fill(owner.id.bytes);
-    owner.nonce = random_.nonce();
-    return owner;
-  }
-  static Op op_of(Verb verb, const Owner& owner) {
-    const ClaimTerms terms{.on_unknown = OnUnknown::retry, .lease = std::chrono::seconds(30)};
-    return {.verb = verb, .id = owner.id, .nonce = owner.nonce, .terms = terms, .tenant = "acme", .route = "payments"};
-  }
-  static Op finish_op(const Owner& owner, std::string outcome = "outcome") {
-    Op op = op_of(Verb::finish, owner);
-    op.outcome = std::make_shared<const std::string>(std::move(outcome));
-    return op;
-  }
-  Op run(Op op) { return run_on(*store_, std::move(op)); }
-  static Op run_on(Store& store, Op op) {
-    Op* const batch = &op;
-    store.execute({&batch, 1});
-    return op;
-  }
-  Owner claimed() {
-    const Owner owner = new_owner();
-    const Op op = run(op_of(Verb::claim, owner));
-    EXPECT_EQ(op.status, OpStatus::done) << op.error;
-    EXPECT_EQ(op.verdict, Verdict::execute);
-    return owner;
-  }
-  static Op in_chunks(Op finish) {
-    finish.body_kept = BodyKept::in_chunks;
-    return finish;
-  }
-  static Op append_op(const Owner& owner, std::uint32_t number, std::string bytes) {
-    Op op = op_of(Verb::append, owner);
-    op.chunk = number;
-    op.outcome = std::make_shared<const std::string>(std::move(bytes));
-    return op;
-  }
-  static Op read_op(const Owner& owner) {
-    Op op = op_of(Verb::read, {owner.id, Nonce()});
-    op.chunk_bytes = 1U << 20U;
-    return op;
-  }
-  OpStatus append(const Owner& owner, std::uint32_t number, std::string bytes) {
-    const Op op = run(append_op(owner, number, std::move(bytes)));
-    EXPECT_EQ(op.error, "");
-    return op.status;
-  }
-  // All that a reader gets, with spaces between.
-  std::string chunks(const Owner& owner) {
-    std::string text;
-    for (const OutcomeBytes& chunk : run(read_op(owner)).chunks) text += (text.empty() ? "" : " ") + *chunk;
-    return text;
-  }
-  // Claimed, with this many chunks.
-  Owner streaming(std::uint32_t count) {
-    const Owner owner = claimed();
-    for (std::uint32_t i = 0; i < count; ++i) EXPECT_EQ(append(owner, i, std::to_string(i)), OpStatus::done);
-    return owner;
-  }
-  Op lookup(const Owner& owner) { return run(op_of(Verb::lookup, owner)); }
-  // A claim by somebody else on the same operation.
-  Op claim_again(const Owner& owner) { return run(op_of(Verb::claim, {owner.id, random_.nonce()})); }
-
-  Session& other() { return *other_; }
-  MysqlStore& store() { return *store_; }
+  Session& other() { return other_; }
 
  private:
-  SystemRandom random_;
-  std::unique_ptr<MysqlStore> store_;
-  std::unique_ptr<Session> other_;
+  Session other_;
 };
 
 }  // namespace once::mysql_test

@@ -73,8 +73,8 @@ TEST_F(MysqlPlain, nothing_is_sent_that_other_servers_lack) {
   const Owner released = claimed();
   EXPECT_EQ(run(op_of(Verb::release, released)).status, OpStatus::done);
   EXPECT_TRUE(store().sweep(100).has_value());
-  EXPECT_TRUE(store().scan({}, "", 10).has_value());
-  EXPECT_TRUE(store().count("").has_value());
+  EXPECT_TRUE(store().search()->scan({}, "", 10).has_value());
+  EXPECT_TRUE(store().search()->count("").has_value());
   ASSERT_EQ(other().run("SET GLOBAL general_log = OFF"), 0U);
   const auto sent = [this](std::string_view text) {
     return other().value(
@@ -96,7 +96,7 @@ TEST_F(MysqlPlain, many_rows_that_are_held_keep_nobody_else_waiting) {
   std::string held = "BEGIN";
   for (std::size_t i = 0; i < each; ++i) {
     const Owner owner = claimed();
-    held += "; SELECT 1 FROM once_operations " + owner.where() + " FOR UPDATE";
+    held += "; SELECT 1 FROM once_operations" + where(owner) + " FOR UPDATE";
     ops.push_back(op_of(Verb::renew, owner));
     ops.push_back(finish_op(claimed()));
   }

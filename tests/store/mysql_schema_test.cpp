@@ -1,10 +1,10 @@
-// The schema: applied, applied again, missing, of another version; and URLs that do not work.
+// The schema of MySQL: scripts, procedures made later, plans; and URLs that do not work. sql/upgrades.hpp has the rest.
 #include <cstdlib>
 #include <fstream>
-#include <latch>
-#include <thread>
 
+#include "store/mysql/statements.hpp"
 #include "tests/store/mysql_fixture.hpp"
+#include "tests/store/sql/server.hpp"
 
 namespace once::mysql_test {
 namespace mysql_schema_test {
@@ -29,35 +29,6 @@ class MysqlSchemaTest : public MysqlTest {
   }
   static bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 };
-
-TEST_F(MysqlSchemaTest, applied_twice_the_second_changes_nothing) {
-  const std::string url = new_database("once_twice");
-  const auto first = mysql::apply_schema(url, ServerSettings());
-  ASSERT_TRUE(first.has_value()) << first.error().detail;
-  EXPECT_TRUE(has(*first, "made"));
-  const auto second = mysql::apply_schema(url, ServerSettings());
-  ASSERT_TRUE(second.has_value()) << second.error().detail;
-  EXPECT_TRUE(has(*second, "already"));
-}
-
-TEST_F(MysqlSchemaTest, applied_by_many_at_once_it_is_made_once) {
-  const std::string url = new_database("once_many");
-  constexpr int count = 6;
-  std::latch together(count);
-  std::atomic<int> made{0};
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&] {
-      together.arrive_and_wait();
-      const auto applied = mysql::apply_schema(url, ServerSettings());
-      EXPECT_TRUE(applied.has_value()) << applied.error().detail;
-      if (applied && has(*applied, "made")) ++made;
-    });
-  }
-  threads.clear();
-  EXPECT_EQ(made, 1);
-  EXPECT_TRUE(MysqlStore::open(url, ServerSettings(), quiet_log()).has_value());
-}
 
 TEST_F(MysqlSchemaTest, what_was_left_halfway_is_completed) {
   const std::string url = new_database("once_half");
@@ -89,20 +60,47 @@ TEST_F(MysqlSchemaTest, the_script_does_the_same_in_the_servers_own_client) {
   EXPECT_EQ(script.run("CALL once_claim('t', 'k', 'f', 30, 60, 'retry', 0)"), 0U);
 }
 
-TEST_F(MysqlSchemaTest, a_missing_schema_says_what_to_run) {
-  EXPECT_TRUE(has(why_not_open(new_database("once_missing")), "once schema mysql --apply URL"));
+TEST_F(MysqlSchemaTest, tables_without_procedures_get_them_later) {
+  const std::string url = new_database("once_plain_first");
+  EXPECT_EQ(*mysql::apply_schema(url + "?procedures=off", ServerSettings()), "schema revision 5 made");
+  Session session(url);
+  EXPECT_NE(session.run("CALL once_sweep(10)"), 0U);
+  EXPECT_EQ(*mysql::apply_schema(url + "?procedures=off", ServerSettings()), "schema revision 5 was there already");
+  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()),
+            "schema revision 5 was there already; its procedures were made");
+  EXPECT_EQ(session.value("CALL once_sweep(10)"), "0");
+  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()), "schema revision 5 was there already");
 }
 
-TEST_F(MysqlSchemaTest, a_schema_of_another_version_is_refused) {
-  const std::string url = new_database("once_version");
-  ASSERT_TRUE(mysql::apply_schema(url, ServerSettings()).has_value());
+// Somebody with more rights brings them up to date later.
+TEST_F(MysqlSchemaTest, tables_are_brought_up_to_date_without_their_procedures) {
+  const std::string url = new_database("once_tables_only");
+  sql_test::sql_server()->make_previous_schema(url);
+  EXPECT_EQ(*mysql::apply_schema(url + "?procedures=off", ServerSettings()),
+            "schema brought from revision 4 to 5; its procedures are still those of revision 4, since the URL has "
+            "procedures=off");
   Session session(url);
-  ASSERT_EQ(session.run("UPDATE once_schema SET version = 99"), 0U);
-  EXPECT_TRUE(has(why_not_open(url), "99"));
-  EXPECT_TRUE(has(why_not_open(url), "newer"));
-  EXPECT_FALSE(mysql::apply_schema(url, ServerSettings()).has_value());
-  ASSERT_EQ(session.run("UPDATE once_schema SET version = 1, revision = 1"), 0U);
-  EXPECT_TRUE(has(why_not_open(url), "once schema mysql --apply URL"));
+  EXPECT_EQ(session.value("CALL once_sweep(10)"), "0");
+  EXPECT_EQ(session.run("CALL once_claim('acme', 'one', '', 30, 60, 'retry', 0)"), 0U);
+  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()),
+            "schema revision 5 was there already; its procedures were made");
+  EXPECT_EQ(session.value("CALL once_sweep(10)"), "0");
+}
+
+TEST_F(MysqlSchemaTest, what_waits_for_somebody_is_found_by_an_index_on_the_state) {
+  for (const State state : {State::started, State::failed, State::unknown}) {
+    mysql::Script page;
+    page.see_state_page(state, {.started_at = 1, .id = std::string(32, 'x')}, 500);
+    mysql::Script count;
+    count.count_state_page(Time(), state, {}, 500);
+    for (const mysql::Script& script : {page, count}) {
+      ASSERT_EQ(other().run("EXPLAIN " + script.text()), 0U);
+      const Cells& row = other().rows().back();
+      EXPECT_EQ(row.at(5), "once_operations_state");
+      EXPECT_NE(row.at(3), "ALL");
+      EXPECT_EQ(row.back().value_or("").find("filesort"), std::string::npos) << row.back().value_or("");
+    }
+  }
 }
 
 TEST_F(MysqlSchemaTest, a_server_that_lacks_what_the_store_needs_is_refused_by_name) {

@@ -13,9 +13,7 @@ std::string direct_url() {
 }
 
 std::unique_ptr<PostgresStore> open_pooled() {
-  if (const auto applied = postgres::apply_schema(direct_url(), ServerSettings()); !applied) {
-    throw std::runtime_error(applied.error().detail);
-  }
+  apply_schema_at(direct_url());
   auto store = PostgresStore::open(contract::server_url(), ServerSettings(), quiet_log());
   if (!store) throw std::runtime_error(store.error().detail);
   return std::move(*store);
@@ -68,7 +66,7 @@ TEST(PostgresPooler, the_schema_is_applied_at_the_server_itself) {
 }
 
 TEST(PostgresPooler, a_database_with_another_isolation_level_is_refused) {
-  ASSERT_TRUE(postgres::apply_schema(direct_url(), ServerSettings()).has_value());
+  apply_schema_at(direct_url());
   Sql direct(direct_url());
   direct("CREATE ROLE strict LOGIN SUPERUSER");
   direct("ALTER ROLE strict SET default_transaction_isolation = 'serializable'");

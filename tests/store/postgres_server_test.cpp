@@ -1,15 +1,12 @@
 // The PostgreSQL store and its server: schema, sweep, what is told by LISTEN, and what is said when it cannot be
 // opened.
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
-#include "base/descriptor.hpp"
 #include "store/postgres/listener.hpp"
 #include "tests/store/postgres_support.hpp"
+#include "tests/unit/support/loopback.hpp"
 
 namespace once::store {
 namespace postgres_server_test {
@@ -27,24 +24,9 @@ class PostgresServer : public PostgresTest {
   }
 };
 
-// A port that takes connections and never says a word.
-class Silent {
- public:
-  Silent() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(::bind(socket_.get(), generic, size), 0);
-    EXPECT_EQ(::listen(socket_.get(), 16), 0);
-    EXPECT_EQ(::getsockname(socket_.get(), generic, &size), 0);
-    port_ = ntohs(address.sin_port);
-  }
-  std::string host() const { return fmt::format("127.0.0.1:{}", port_); }
-
- private:
-  Descriptor socket_;
-  int port_ = 0;
-};
+std::string host_of(const LoopbackListener& silent) {
+  return fmt::format("127.0.0.1:{}", silent.port());
+}
 
 // Those that were told, to be waited for.
 class Heard {
@@ -84,19 +66,19 @@ TEST_F(PostgresServer, the_end_of_what_somebody_waits_for_is_told_to_other_gatew
   Sql sql;
   sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
 
-  const Started finished = started(*other);
-  const Started released = started(*other);
-  const Started by_backend = started(*other);
-  const Started not_waited_for = started(*other);
-  for (const Started& each : {finished, released, by_backend}) {
-    const Op seen = run(*waiting, with_waiter(op(Verb::lookup, each.id, {})));
+  const Owner finished = claimed_on(*other);
+  const Owner released = claimed_on(*other);
+  const Owner by_backend = claimed_on(*other);
+  const Owner not_waited_for = claimed_on(*other);
+  for (const Owner& each : {finished, released, by_backend}) {
+    const Op seen = run_on(*waiting, with_waiter(op_of(Verb::lookup, each)));
     EXPECT_EQ(seen.record->state, State::started);
   }
   EXPECT_EQ(sql("SELECT waited FROM once_leases WHERE id = '\\x" + to_hex(finished.id) + "'"), "t");
-  ASSERT_EQ(run(*other, finish_op(not_waited_for.id, not_waited_for.nonce)).status, OpStatus::done);
-  ASSERT_EQ(run(*other, finish_op(finished.id, finished.nonce)).status, OpStatus::done);
+  ASSERT_EQ(run_on(*other, finish_op(not_waited_for)).status, OpStatus::done);
+  ASSERT_EQ(run_on(*other, finish_op(finished)).status, OpStatus::done);
   ASSERT_TRUE(heard.wait_for(1));
-  ASSERT_EQ(run(*other, op(Verb::release, released.id, released.nonce)).status, OpStatus::done);
+  ASSERT_EQ(run_on(*other, op_of(Verb::release, released)).status, OpStatus::done);
   ASSERT_TRUE(heard.wait_for(2));
   sql("SELECT once_finish('" + by_backend.claim() + "', 200)");
   ASSERT_TRUE(heard.wait_for(3));
@@ -111,77 +93,71 @@ TEST_F(PostgresServer, new_chunks_are_told_to_other_gateways_that_wait_for_them)
   const auto other = open();
   Sql sql;
   sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
-  const Started it = started(*other);
-  const Started unread = started(*other);
-  for (const Started& each : {it, unread}) ASSERT_EQ(append(*other, each, 0, "head"), OpStatus::done);
-  EXPECT_EQ(chunks(*waiting, it), "head");
-  ASSERT_EQ(append(*other, it, 1, "nobody waits for this"), OpStatus::done);
-  Op read = with_waiter(op(Verb::read, it.id, {}));
+  const Owner it = claimed_on(*other);
+  const Owner unread = claimed_on(*other);
+  for (const Owner& each : {it, unread}) ASSERT_EQ(run_on(*other, append_op(each, 0, "head")).status, OpStatus::done);
+  EXPECT_EQ(chunks_at(*waiting, it), "head");
+  ASSERT_EQ(run_on(*other, append_op(it, 1, "nobody waits for this")).status, OpStatus::done);
+  Op read = with_waiter(op_of(Verb::read, it));
   read.chunk = 2;
-  EXPECT_EQ(run(*waiting, read).chunks.size(), 0U);
-  ASSERT_EQ(append(*other, unread, 1, "nor for this"), OpStatus::done);
-  ASSERT_EQ(append(*other, it, 2, "two"), OpStatus::done);
+  EXPECT_EQ(run_on(*waiting, read).chunks.size(), 0U);
+  ASSERT_EQ(run_on(*other, append_op(unread, 1, "nor for this")).status, OpStatus::done);
+  ASSERT_EQ(run_on(*other, append_op(it, 2, "two")).status, OpStatus::done);
   ASSERT_TRUE(heard.wait_for(1));
-  ASSERT_EQ(append(*other, it, 2, "two"), OpStatus::done) << "repeated: there is nothing new";
-  ASSERT_EQ(run(*other, op(Verb::renew, it.id, it.nonce)).status, OpStatus::done);
-  ASSERT_EQ(append(*other, it, 3, "three"), OpStatus::done);
+  ASSERT_EQ(run_on(*other, append_op(it, 2, "two")).status, OpStatus::done) << "repeated: there is nothing new";
+  ASSERT_EQ(run_on(*other, op_of(Verb::renew, it)).status, OpStatus::done);
+  ASSERT_EQ(run_on(*other, append_op(it, 3, "three")).status, OpStatus::done);
   ASSERT_TRUE(heard.wait_for(2));
-  ASSERT_EQ(run(*other, in_chunks(finish_op(it.id, it.nonce))).status, OpStatus::done);
+  ASSERT_EQ(run_on(*other, keep_op(it)).status, OpStatus::done);
   ASSERT_TRUE(heard.wait_for(3));
   EXPECT_EQ(heard.ids(), (std::vector{it.id, it.id, it.id}));
 }
 
 TEST_F(PostgresServer, who_waits_twice_writes_once) {
   const auto store = open();
-  const Started it = started(*store);
+  const Owner it = claimed_on(*store);
   Sql sql;
-  run(*store, with_waiter(op(Verb::lookup, it.id, {})));
+  run_on(*store, with_waiter(op_of(Verb::lookup, it)));
   const std::string note = "SELECT ctid, xmin, xmax FROM once_leases WHERE id = '\\x" + to_hex(it.id) + "'";
   const std::string before = sql(note, 3);
   EXPECT_NE(before, "");
-  run(*store, with_waiter(op(Verb::lookup, it.id, {})));
+  run_on(*store, with_waiter(op_of(Verb::lookup, it)));
   EXPECT_EQ(sql(note, 3), before);
 }
 
 TEST_F(PostgresServer, a_sweep_clears_what_was_noted_of_operations_that_have_ended) {
-  OwnDatabase database;
-  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
-  Sql sql(database.url());
-  const auto store = open(ServerSettings(), database.url());
-  const Started at_work = started(*store);
-  const Started ended = started(*store);
-  const Started waited_for = started(*store);
-  for (const Started& each : {at_work, ended}) {
-    ASSERT_EQ(run(*store, op(Verb::renew, each.id, each.nonce)).status, OpStatus::done);
+  Sql sql;
+  const Owner at_work = claimed();
+  const Owner ended = claimed();
+  const Owner waited_for = claimed();
+  for (const Owner& each : {at_work, ended}) {
+    ASSERT_EQ(run(op_of(Verb::renew, each)).status, OpStatus::done);
   }
-  run(*store, with_waiter(op(Verb::lookup, waited_for.id, {})));
-  for (const Started& each : {ended, waited_for}) {
-    ASSERT_EQ(run(*store, finish_op(each.id, each.nonce)).status, OpStatus::done);
+  run(with_waiter(op_of(Verb::lookup, waited_for)));
+  for (const Owner& each : {ended, waited_for}) {
+    ASSERT_EQ(run(finish_op(each)).status, OpStatus::done);
   }
   const auto noted = [&] { return sql("SELECT count(*) FROM once_leases"); };
   EXPECT_EQ(noted(), "3");
-  ASSERT_TRUE(store->sweep(10).has_value());
+  ASSERT_TRUE(store().sweep(10).has_value());
   EXPECT_EQ(noted(), "2") << "a lease that has not ended may be renewed in this moment";
   contract::advance_server_clock(std::chrono::seconds(25));
-  ASSERT_EQ(run(*store, op(Verb::renew, at_work.id, at_work.nonce)).status, OpStatus::done);
+  ASSERT_EQ(run(op_of(Verb::renew, at_work)).status, OpStatus::done);
   contract::advance_server_clock(std::chrono::minutes(2));
-  ASSERT_TRUE(store->sweep(10).has_value());
+  ASSERT_TRUE(store().sweep(10).has_value());
   EXPECT_EQ(noted(), "1") << "of a claim that has lapsed, and nobody ended";
 }
 
 // An operation may take longer than its time to live.
 TEST_F(PostgresServer, a_sweep_leaves_what_is_renewed_alone) {
-  OwnDatabase database;
-  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
-  Sql sql(database.url());
-  const auto store = open(ServerSettings(), database.url());
-  const Started it = started(*store);
-  for (int minutes = 0; minutes < 70; minutes += 10) {
-    Op renewal = op(Verb::renew, it.id, it.nonce);
-    renewal.terms.lease = std::chrono::minutes(11);
-    ASSERT_EQ(run(*store, renewal).status, OpStatus::done);
-    contract::advance_server_clock(std::chrono::minutes(10));
-    EXPECT_EQ(store->sweep(10)->removed, 0U);
+  Sql sql;
+  const Owner it = claimed();
+  for (int hours = 0; hours < 26; hours += 2) {
+    Op renewal = op_of(Verb::renew, it);
+    renewal.terms.lease = std::chrono::hours(3);
+    ASSERT_EQ(run(renewal).status, OpStatus::done);
+    contract::advance_server_clock(std::chrono::hours(2));
+    EXPECT_EQ(store().sweep(10)->removed, 0U);
   }
   EXPECT_EQ(sql("SELECT state FROM once_keys"), "started");
   EXPECT_EQ(sql.state("SELECT once_finish('" + it.claim() + "', 200)"), "none");
@@ -196,145 +172,51 @@ TEST_F(PostgresServer, a_listener_that_was_cut_off_listens_again) {
   const std::string first = sql("SELECT pid " + listeners);
   sql("SELECT pg_terminate_backend(" + first + ")");
   sql.wait_for("(SELECT count(*) = 1 " + listeners + " AND pid <> " + first + ")");
-  const Started it = started(*store);
-  run(*store, with_waiter(op(Verb::lookup, it.id, {})));
-  ASSERT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
+  const Owner it = claimed_on(*store);
+  run_on(*store, with_waiter(op_of(Verb::lookup, it)));
+  ASSERT_EQ(run_on(*store, finish_op(it)).status, OpStatus::done);
   EXPECT_TRUE(heard.wait_for(1));
 }
 
 TEST_F(PostgresServer, a_listener_ends_promptly_even_while_it_connects) {
-  const Silent silent;
+  const LoopbackListener silent;
   ServerSettings settings;
   settings.connect_timeout = std::chrono::minutes(1);
   const auto begin = monotonic_now();
   {
     ServerCounts counts;
-    const postgres::Listener listener("postgres://postgres@" + silent.host() + "/postgres", settings, counts,
+    const postgres::Listener listener("postgres://postgres@" + host_of(silent) + "/postgres", settings, counts,
                                       quiet_log(), [](const OperationId&) {});
   }
   EXPECT_LT(monotonic_now() - begin, std::chrono::seconds(30));
 }
 
-TEST_F(PostgresServer, a_sweep_removes_what_expired_and_nothing_else) {
-  OwnDatabase database;
-  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
-  Sql sql(database.url());
-  const auto store = open(ServerSettings(), database.url());
-  const auto rows = [&] { return sql("SELECT count(*) FROM once_operations"); };
-  for (int i = 0; i < 5; ++i) {
-    const Started it = started(*store);
-    ASSERT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
-  }
-  const Started lapsed = started(*store);
-  const Started at_work = started(*store);
-  EXPECT_EQ(store->sweep(100)->removed, 0U);
-
-  contract::advance_server_clock(std::chrono::hours(1) + std::chrono::seconds(1));
-  ASSERT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
-  sql("UPDATE once_operations SET lease_until = statement_timestamp() + interval '1 minute' WHERE id = '\\x" +
-      to_hex(at_work.id) + "'");
-  const auto first = store->sweep(4);
-  EXPECT_EQ(first->removed, 4U);
-  EXPECT_EQ(first->more, More::yes);
-  const auto second = store->sweep(4);
-  EXPECT_EQ(second->removed, 2U);
-  EXPECT_EQ(second->more, More::no);
-  EXPECT_EQ(rows(), "2");
-  EXPECT_EQ(sql("SELECT count(*) FROM " + at_work.row()), "1");
-  EXPECT_EQ(sql("SELECT count(*) FROM " + lapsed.row()), "0");
-  EXPECT_EQ(store->stats().swept, 6U);
-}
-
-TEST_F(PostgresServer, a_sweep_takes_no_connection_of_a_lane) {
-  ServerSettings settings;
-  settings.connections = 1;
-  const auto store = open(settings);
-  ASSERT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
-  EXPECT_EQ(store->stats().connections, 1U);
-  ASSERT_TRUE(store->sweep(10).has_value());
-  EXPECT_EQ(store->stats().connections, 2U);
-}
-
-TEST_F(PostgresServer, a_sweep_makes_tombstones_without_outcomes_of_what_is_remembered) {
-  OwnDatabase database;
-  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
-  Sql sql(database.url());
-  const auto store = open(ServerSettings(), database.url());
-  const Started it{new_id(), new_nonce()};
-  Op claim = op(Verb::claim, it.id, it.nonce);
-  claim.terms.tombstone = std::chrono::hours(24);
-  ASSERT_EQ(run(*store, claim).verdict, Verdict::execute);
-  ASSERT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
-  contract::advance_server_clock(std::chrono::hours(1) + std::chrono::seconds(1));
-  EXPECT_EQ(sql("SELECT state, expired FROM once_keys", 2), "tombstone|f");
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(store->sweep(10)->removed, 0U);
-    EXPECT_EQ(sql("SELECT state, outcome IS NULL, sweep_at > now() + interval '20 hours' FROM " + it.row(), 3),
-              "4|t|t");
-    EXPECT_EQ(run(*store, op(Verb::claim, it.id, new_nonce())).verdict, Verdict::gone);
-    EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::lost);
-  }
-  contract::advance_server_clock(std::chrono::hours(24));
-  EXPECT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
-  EXPECT_EQ(store->sweep(10)->removed, 1U);
-  EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "0");
-}
-
-TEST_F(PostgresServer, a_sweep_passes_by_rows_that_are_held_and_keeps_fences_of_what_was_released) {
-  OwnDatabase database;
-  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
-  const auto store = open(ServerSettings(), database.url());
-  const Started held = started(*store);
-  const Started free = started(*store);
-  contract::advance_server_clock(std::chrono::hours(2));
-  const Started released = started(*store);
-  ASSERT_EQ(run(*store, op(Verb::release, released.id, released.nonce)).status, OpStatus::done);
-  Sql sql(database.url());
-  Sql other(database.url());
-  other("BEGIN; SELECT FROM " + held.row() + " FOR UPDATE");
-  EXPECT_EQ(store->sweep(10)->removed, 1U);
-  EXPECT_EQ(sql("SELECT count(*) FROM " + free.row()), "0");
-  EXPECT_EQ(sql("SELECT count(*) FROM " + released.row()), "1");
-  other("COMMIT");
+// For a minute: the next claim gets its fence.
+TEST_F(PostgresServer, a_sweep_keeps_what_was_just_released) {
+  const Owner released = claimed();
+  ASSERT_EQ(run(op_of(Verb::release, released)).status, OpStatus::done);
+  EXPECT_EQ(store().sweep(10)->removed, 0U);
   contract::advance_server_clock(std::chrono::minutes(1));
-  EXPECT_EQ(store->sweep(10)->removed, 2U);
+  EXPECT_EQ(store().sweep(10)->removed, 1U);
 }
 
-TEST_F(PostgresServer, the_schema_may_be_applied_twice_and_by_many_at_once) {
+TEST_F(PostgresServer, the_script_may_run_again_while_gateways_work_and_refuses_other_revisions) {
   OwnDatabase database;
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 8; ++i) {
-      threads.emplace_back([&] {
-        const auto applied = postgres::apply_schema(database.url(), ServerSettings());
-        EXPECT_TRUE(applied.has_value()) << (applied ? "" : applied.error().detail);
-      });
-    }
-  }
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema revision 6 was there already");
   Sql sql(database.url());
-  const auto store = open(ServerSettings(), database.url());
-  const Started it = started(*store);
   sql(postgres::schema_script());
-  EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "1");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "6|6");
+  const auto store = open(ServerSettings(), database.url());
+  const Owner it = claimed_on(*store);
+  sql(postgres::schema_script());
+  EXPECT_EQ(sql("SELECT count(*) FROM " + row(it)), "1");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|6");
   // Also for a connection whose plans are older than what the script replaced.
-  EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
-}
-
-TEST_F(PostgresServer, a_schema_that_is_missing_or_of_another_version_is_said_clearly) {
-  OwnDatabase database;
-  EXPECT_NE(error_of(database.url()).find("once schema postgres --apply"), std::string::npos);
-  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
-  EXPECT_EQ(error_of(database.url()), "opened");
-  Sql sql(database.url());
-  sql("UPDATE once_schema SET version = 99");
-  EXPECT_NE(error_of(database.url()).find("needs a program for revision 99 or newer; this one is for 6"),
-            std::string::npos);
-  const auto applied = postgres::apply_schema(database.url(), ServerSettings());
-  EXPECT_NE(applied.error().detail.find("newer"), std::string::npos);
-  EXPECT_EQ(sql.state(postgres::schema_script()), "P0001");
-  sql("ROLLBACK; DELETE FROM once_schema");
+  EXPECT_EQ(run_on(*store, finish_op(it)).status, OpStatus::done);
+  for (const int other : {4, 7}) {
+    sql(fmt::format("UPDATE once_schema SET revision = {}", other));
+    EXPECT_EQ(sql.state(postgres::schema_script()), "P0001") << other;
+    sql("ROLLBACK");
+  }
+  sql("DELETE FROM once_schema");
   EXPECT_NE(error_of(database.url()).find("has revision 0"), std::string::npos);
 }
 
@@ -382,12 +264,12 @@ TEST_F(PostgresServer, refused_credentials_are_an_error_that_does_not_show_them)
 TEST_F(PostgresServer, a_server_that_cannot_be_reached_refuses_every_op_in_time) {
   ServerSettings settings;
   settings.connect_timeout = std::chrono::milliseconds(200);
-  const Silent silent;
+  const LoopbackListener silent;
   const auto ask_both = [&] {
     const auto begin = monotonic_now();
-    for (const std::string& host : {std::string("127.0.0.1:1"), silent.host()}) {
+    for (const std::string& host : {std::string("127.0.0.1:1"), host_of(silent)}) {
       const auto store = open(settings, "postgres://postgres:wr0ng@" + host + "/postgres");
-      const Op refused = run(*store, op(Verb::claim, new_id(), new_nonce()));
+      const Op refused = run_on(*store, op_of(Verb::claim, new_owner()));
       EXPECT_EQ(refused.status, OpStatus::failed);
       EXPECT_EQ(refused.fault, StoreFault::refused);
       EXPECT_EQ(refused.error.find("wr0ng"), std::string::npos) << refused.error;
@@ -403,14 +285,14 @@ TEST_F(PostgresServer, a_server_that_cannot_be_reached_refuses_every_op_in_time)
 TEST_F(PostgresServer, of_several_hosts_the_one_that_answers_is_used) {
   ServerSettings settings;
   settings.connect_timeout = std::chrono::milliseconds(500);
-  const Silent silent;
+  const LoopbackListener silent;
   const std::string url = contract::server_url();
-  const std::string hosts = "127.0.0.1:1," + silent.host() + "," + url.substr(url.find('@') + 1);
+  const std::string hosts = "127.0.0.1:1," + host_of(silent) + "," + url.substr(url.find('@') + 1);
   const auto store = open(settings, "postgres://postgres@" + hosts + "?target_session_attrs=read-write");
-  const Op claim = op(Verb::claim, new_id(), new_nonce());
-  Op claimed = run(*store, claim);
+  const Op claim = op_of(Verb::claim, new_owner());
+  Op claimed = run_on(*store, claim);
   // A server that pauses for longer is asked again.
-  for (int left = 20; left > 0 && claimed.status == OpStatus::failed; --left) claimed = run(*store, claim);
+  for (int left = 20; left > 0 && claimed.status == OpStatus::failed; --left) claimed = run_on(*store, claim);
   EXPECT_EQ(claimed.verdict, Verdict::execute);
 }
 
@@ -419,8 +301,8 @@ TEST_F(PostgresServer, labels_of_any_bytes_and_any_length_are_taken) {
   Sql sql;
   const std::string long_one(5000, 'x');
   const std::string broken("a\0b\xFF\xC3\xA9\xED\xA0\x80", 9);
-  std::vector<Op> ops = {op(Verb::claim, new_id(), new_nonce()), op(Verb::claim, new_id(), new_nonce()),
-                         op(Verb::claim, new_id(), new_nonce())};
+  std::vector<Op> ops = {op_of(Verb::claim, new_owner()), op_of(Verb::claim, new_owner()),
+                         op_of(Verb::claim, new_owner())};
   ops[0].tenant = long_one;
   ops[0].route = long_one;
   ops[1].tenant = broken;
@@ -432,7 +314,7 @@ TEST_F(PostgresServer, labels_of_any_bytes_and_any_length_are_taken) {
     return sql("SELECT tenant, route FROM once_keys WHERE id = '" + to_hex(each.id) + "'", 2);
   };
   EXPECT_EQ(labels(ops[0]), std::string(200, 'x') + "|" + std::string(200, 'x'));
-  EXPECT_EQ(labels(ops[1]), "a?b?é???|");
+  EXPECT_EQ(labels(ops[1]), "a?b?é???|payments");
   EXPECT_EQ(labels(ops[2]), "acme|/v1/payments");
 }
 
@@ -441,13 +323,13 @@ TEST_F(PostgresServer, a_batch_of_large_outcomes_is_recorded) {
   const auto store = open();
   std::vector<Op> ops;
   for (int i = 0; i < 6; ++i) {
-    const Started it = started(*store);
-    ops.push_back(finish_op(it.id, it.nonce, std::string(5U << 20U, static_cast<char>('a' + i))));
+    const Owner it = claimed_on(*store);
+    ops.push_back(finish_op(it, std::string(5U << 20U, static_cast<char>('a' + i))));
   }
   run_all(*store, ops);
   for (const Op& each : ops) {
     ASSERT_EQ(each.status, OpStatus::done) << each.error;
-    const Op replayed = run(*store, op(Verb::claim, each.id, new_nonce()));
+    const Op replayed = run_on(*store, op_of(Verb::claim, other_owner({each.id, {}})));
     ASSERT_EQ(replayed.verdict, Verdict::replay);
     EXPECT_TRUE(*replayed.record->outcome == *each.outcome);
   }

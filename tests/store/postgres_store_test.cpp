@@ -3,8 +3,8 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "store/postgres/schema.hpp"
 #include "tests/store/contract.hpp"
+#include "tests/store/postgres_support.hpp"
 #include "tests/store/server_under_test.hpp"
 
 namespace once::store {
@@ -13,9 +13,7 @@ namespace {
 std::unique_ptr<contract::StoreUnderTest> make() {
   static const SystemClock clock;
   static const Log log(clock, STDERR_FILENO, LogLevel::warn, LogFormat::text);
-  if (const auto applied = postgres::apply_schema(contract::server_url(), ServerSettings()); !applied) {
-    throw std::runtime_error(applied.error().detail);
-  }
+  apply_schema_at(contract::server_url());
   return std::make_unique<contract::ServerUnderTest>([] {
     auto store = PostgresStore::open(contract::server_url(), ServerSettings(), log);
     if (!store) throw std::runtime_error(store.error().detail);

@@ -18,10 +18,10 @@ namespace redis_cluster_test {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-class RedisCluster : public testing::Test {
+class RedisCluster : public RedisTest {
  protected:
-  RedisCluster() {
-    for (const StoreHost& host : redis::parse_options(contract::server_url())->hosts) peers_.emplace_back(host);
+  void SetUp() override {
+    if (!on_cluster()) GTEST_SKIP() << "it is about several servers";
   }
 
   // A slot's keys go to another node one by one, while others use them.
@@ -66,8 +66,6 @@ class RedisCluster : public testing::Test {
     }
     return views.size() == 1 && views.begin()->size() == 3;
   }
-
-  std::vector<Peer> peers_;  // the first three are masters
 };
 
 // An id whose key is in one of these slots. Ids are random; this one is made so by trying.
@@ -212,7 +210,6 @@ TEST_F(RedisCluster, a_batch_over_all_nodes_is_one_round_and_keeps_its_order) {
   const auto store = open_store(contract::server_url());
   Caller caller(*store);
   std::vector<Op> ops;
-  std::vector<Op*> batch;
   for (int i = 0; i < 300; ++i) {
     ops.push_back({.verb = Verb::claim,
                    .id = caller.new_id(),
@@ -220,8 +217,7 @@ TEST_F(RedisCluster, a_batch_over_all_nodes_is_one_round_and_keeps_its_order) {
                    .fingerprint = request,
                    .terms = Caller::usual});
   }
-  for (Op& op : ops) batch.push_back(&op);
-  store->execute(batch);
+  caller.run_all(ops);
   for (const Op& op : ops) {
     ASSERT_EQ(op.status, OpStatus::done) << op.error;
     EXPECT_EQ(op.record->nonce, op.nonce);
@@ -368,9 +364,7 @@ TEST_F(RedisCluster, writes_wait_for_as_many_replicas_as_asked) {
 TEST_F(RedisCluster, chunks_wait_for_as_many_replicas_as_asked) {
   const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(5000)});
   Caller caller(*store);
-  const OperationId id = caller.new_id();
-  const Nonce nonce = caller.new_nonce();
-  ASSERT_EQ(caller.claim(id, nonce).verdict, Verdict::execute);
+  const auto [id, nonce] = caller.begin();
   for (int repeat = 0; repeat < 2; ++repeat) {
     const Op op = caller.append(id, nonce, 0, "head");
     EXPECT_EQ(op.status, OpStatus::done) << op.error;

@@ -9,11 +9,8 @@ namespace redis_full_test {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-class RedisFull : public testing::Test {
+class RedisFull : public RedisTest {
  protected:
-  RedisFull() {
-    for (const StoreHost& host : redis::parse_options(contract::server_url())->hosts) peers_.emplace_back(host);
-  }
   ~RedisFull() override { make_room(); }
 
   void fill_up() { set_limit("1"); }
@@ -24,29 +21,16 @@ class RedisFull : public testing::Test {
     EXPECT_EQ(op.fault, StoreFault::full);
     EXPECT_THAT(op.error, HasSubstr("maxmemory"));
   }
-
- private:
   void set_limit(const std::string& bytes) {
     for (Peer& peer : peers_) ASSERT_EQ(peer.ask({"CONFIG", "SET", "maxmemory", bytes}), "OK");
   }
-
- protected:
-  std::vector<Peer> peers_;  // all masters
-  std::unique_ptr<RedisStore> store_ = open_store(contract::server_url());
-  Caller caller_{*store_};
 };
 
 // Enough of them that every node of a cluster has some.
-struct Begun {
-  OperationId id;
-  Nonce nonce;
-};
+using Begun = Caller::Begun;
 std::vector<Begun> begin_some(Caller& caller) {
   std::vector<Begun> all;
-  for (int i = 0; i < 20; ++i) {
-    all.push_back({.id = caller.new_id(), .nonce = caller.new_nonce()});
-    EXPECT_EQ(caller.claim(all.back().id, all.back().nonce).verdict, Verdict::execute);
-  }
+  for (int i = 0; i < 20; ++i) all.push_back(caller.begin());
   return all;
 }
 
@@ -136,20 +120,9 @@ TEST_F(RedisFull, takes_releases_and_what_operators_resolve_and_forget) {
     EXPECT_EQ(caller_.claim(late.id, late.nonce).verdict, Verdict::in_flight);
   }
   for (const Begun& it : resolved) {
-    EXPECT_EQ(caller_
-                  .run({.verb = Verb::resolve,
-                        .id = it.id,
-                        .nonce = it.nonce,
-                        .terms = Caller::usual,
-                        .final_state = State::succeeded,
-                        .seen_state = State::unknown,
-                        .outcome = std::make_shared<const std::string>("by hand")})
-                  .status,
-              OpStatus::done);
+    EXPECT_EQ(caller_.resolve(it, State::succeeded, State::unknown), OpStatus::done);
     EXPECT_EQ(caller_.claim(it.id, caller_.new_nonce()).verdict, Verdict::replay);
-    EXPECT_EQ(
-        caller_.run({.verb = Verb::forget, .id = it.id, .nonce = it.nonce, .seen_state = State::succeeded}).status,
-        OpStatus::done);
+    EXPECT_EQ(caller_.forget(it, State::succeeded), OpStatus::done);
   }
 }
 

@@ -119,6 +119,15 @@ class Caller {
  public:
   explicit Caller(RedisStore& store) : store_(store) {}
 
+  struct Begun {
+    OperationId id;
+    Nonce nonce;
+  };
+  Begun begin() {
+    const Begun begun{.id = new_id(), .nonce = new_nonce()};
+    EXPECT_EQ(claim(begun.id, begun.nonce).verdict, Verdict::execute);
+    return begun;
+  }
   OperationId new_id() {
     OperationId id;
     random_.fill(id.bytes);
@@ -130,6 +139,11 @@ class Caller {
     Op* const batch = &op;
     store_.execute({&batch, 1});
     return op;
+  }
+  void run_all(std::vector<Op>& ops) {
+    std::vector<Op*> batch;
+    for (Op& op : ops) batch.push_back(&op);
+    store_.execute(batch);
   }
   Op claim(const OperationId& id, const Nonce& nonce, const ClaimTerms& terms = usual) {
     return run({.verb = Verb::claim, .id = id, .nonce = nonce, .fingerprint = request, .terms = terms});
@@ -155,6 +169,19 @@ class Caller {
   }
   Op release(const OperationId& id, const Nonce& nonce) {
     return run({.verb = Verb::release, .id = id, .nonce = nonce, .terms = usual});
+  }
+  OpStatus resolve(const Begun& it, State final, State seen) {
+    Op op{.verb = Verb::resolve,
+          .id = it.id,
+          .nonce = it.nonce,
+          .terms = usual,
+          .final_state = final,
+          .seen_state = seen};
+    if (final == State::succeeded) op.outcome = std::make_shared<const std::string>("by hand");
+    return run(op).status;
+  }
+  OpStatus forget(const Begun& it, State seen) {
+    return run({.verb = Verb::forget, .id = it.id, .nonce = it.nonce, .seen_state = seen}).status;
   }
   Op lookup(const OperationId& id, Waits waits = Waits::no) {
     return run({.verb = Verb::lookup, .id = id, .waits = waits});
@@ -222,6 +249,33 @@ inline std::string packed(const Record& record, std::string_view outcome = {}, u
   out.append(outcome);
   return out;
 }
+
+// A store on the servers of the tests, and connections beside it.
+class RedisTest : public testing::Test {
+ protected:
+  RedisTest() {
+    for (const StoreHost& host : redis::parse_options(contract::server_url())->hosts) peers_.emplace_back(host);
+  }
+  static bool on_cluster() { return redis::parse_options(contract::server_url())->mode == redis::Mode::cluster; }
+  Peer& peer() { return peers_.front(); }
+  Time server_now() {
+    const std::string time = peer().ask({"TIME"});
+    const auto parts = split(time, '\n');
+    return Time(Duration(static_cast<std::int64_t>(*parse_number(parts[0]) * 1000 + *parse_number(parts[1]) / 1000)));
+  }
+  void set(const OperationId& id, const std::string& value) { ASSERT_EQ(peer().ask({"SET", key_of(id), value}), "OK"); }
+
+  std::vector<Peer> peers_;  // of a cluster: its masters
+  std::unique_ptr<RedisStore> store_ = open_store(contract::server_url());
+  Caller caller_{*store_};
+};
+
+class RedisAlone : public RedisTest {
+ protected:
+  void SetUp() override {
+    if (on_cluster()) GTEST_SKIP() << "it is about one server";
+  }
+};
 
 // Many operations at once, each claimed by two callers: who executes finishes. Runs until told to stop.
 class Workload {

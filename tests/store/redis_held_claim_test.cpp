@@ -14,11 +14,13 @@ contract::HeldClaims redis() {
       }};
 }
 
-TEST(RedisHeldClaim, claims_nothing_where_nothing_is) {
+class RedisHeldClaim : public RedisAlone {};
+
+TEST_F(RedisHeldClaim, claims_nothing_where_nothing_is) {
   contract::HeldClaim(redis()).arrives_where_nothing_is();
 }
 
-TEST(RedisHeldClaim, claims_nothing_after_a_later_claim_has_ended) {
+TEST_F(RedisHeldClaim, claims_nothing_after_a_later_claim_has_ended) {
   contract::HeldClaim(redis()).arrives_after_a_later_one();
 }
 

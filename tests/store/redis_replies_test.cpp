@@ -1,8 +1,5 @@
 // The Redis store against a server that answers what it likes: nothing it says may crash us, hang us, or pass for an
 // answer that it is not. No real server can be made to say these things.
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <mutex>
 
@@ -10,11 +7,11 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 
-#include "base/descriptor.hpp"
 #include "store/redis/cluster.hpp"
 #include "store/redis/packed.hpp"
 #include "store/redis/reply.hpp"
 #include "tests/store/redis_harness.hpp"
+#include "tests/unit/support/loopback.hpp"
 
 namespace once::redis_test {
 namespace redis_replies_test {
@@ -25,20 +22,12 @@ using testing::HasSubstr;
 // Answers greetings as Redis does, and every script with the same bytes.
 class Fake {
  public:
-  Fake() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const plain = reinterpret_cast<sockaddr*>(&address);
-    ONCE_ASSERT(::bind(listener_.get(), plain, size) == 0 && ::listen(listener_.get(), 16) == 0);
-    ONCE_ASSERT(::getsockname(listener_.get(), plain, &size) == 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
-  }
+  Fake() : thread_([this](const std::stop_token& stop) { serve(stop); }) {}
 
-  std::uint16_t port() const { return port_; }
-  std::string url(std::string_view options = {}) const { return fmt::format("redis://127.0.0.1:{}{}", port_, options); }
+  std::uint16_t port() const { return listener_.port(); }
+  std::string url(std::string_view options = {}) const {
+    return fmt::format("redis://127.0.0.1:{}{}", port(), options);
+  }
   // `scripts` may end in "CLOSE": the connection ends there.
   void answer(std::string scripts, std::string slots = "*0\r\n") {
     const std::scoped_lock lock(mutex_);
@@ -59,7 +48,7 @@ class Fake {
 
   void serve(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      std::vector<pollfd> waiting = {{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
+      std::vector<pollfd> waiting = {{.fd = listener_.descriptor(), .events = POLLIN, .revents = 0}};
       for (const Client& client : clients_)
         waiting.push_back({.fd = client.socket.get(), .events = POLLIN, .revents = 0});
       ::poll(waiting.data(), waiting.size(), 20);
@@ -69,8 +58,7 @@ class Fake {
       }
       clients_ = std::move(staying);
       if (waiting[0].revents == 0) continue;
-      clients_.push_back({.socket = Descriptor(::accept(listener_.get(), nullptr, nullptr)),
-                          .reader = decltype(Client::reader)(redisReaderCreate())});
+      clients_.push_back({.socket = listener_.accept(), .reader = decltype(Client::reader)(redisReaderCreate())});
     }
   }
   // False: the connection ends.
@@ -103,8 +91,7 @@ class Fake {
     return scripts_;
   }
 
-  Descriptor listener_;
-  std::uint16_t port_ = 0;
+  const LoopbackListener listener_;
   std::mutex mutex_;
   std::string scripts_;
   std::string slots_;

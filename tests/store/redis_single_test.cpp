@@ -21,19 +21,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class RedisSingle : public testing::Test {
+class RedisSingle : public RedisAlone {
  protected:
-  std::unique_ptr<RedisStore> store_ = open_store(contract::server_url());
-  Caller caller_{*store_};
-  Peer peer_{first_host()};
-
-  Time server_now() {
-    const std::string time = peer_.ask({"TIME"});
-    const auto parts = split(time, '\n');
-    return Time(Duration(static_cast<std::int64_t>(*parse_number(parts[0]) * 1000 + *parse_number(parts[1]) / 1000)));
-  }
-  std::uint64_t changes() { return *parse_number(peer_.info("persistence", "rdb_changes_since_last_save")); }
-  void set(const OperationId& id, const std::string& value) { ASSERT_EQ(peer_.ask({"SET", key_of(id), value}), "OK"); }
+  std::uint64_t changes() { return *parse_number(peer().info("persistence", "rdb_changes_since_last_save")); }
 };
 
 enum class Expiry : std::uint8_t { to_come, remembered, forgotten };
@@ -97,7 +87,7 @@ TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
     seen.insert(expected);
     ASSERT_TRUE(op.record.has_value());
     // What the store says is also what it holds, and what core would have written.
-    const std::string held = peer_.ask({"GET", key_of(id)});
+    const std::string held = peer().ask({"GET", key_of(id)});
     if (expected == Verdict::execute) {
       Record after = claimed(&before, request, nonce, terms, op.now);
       after.fence = op.record->fence;
@@ -142,9 +132,7 @@ bool meets_an_edge(RedisStore& store, Peer& peer, Time now, Edge edge, Verb verb
     before.push_back(record);
   }
   EXPECT_EQ(peer.ask(set), "OK");
-  std::vector<Op*> batch;
-  for (Op& op : ops) batch.push_back(&op);
-  store.execute(batch);
+  caller.run_all(ops);
   bool met = false;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     met = met || ops[i].now == now + milliseconds(i);
@@ -160,7 +148,7 @@ bool meets_an_edge(RedisStore& store, Peer& peer, Time now, Edge edge, Verb verb
 TEST_F(RedisSingle, every_time_is_exact_to_the_millisecond) {
   for (const Edge edge : {Edge::lease, Edge::takeover, Edge::expiry, Edge::forgetting}) {
     for (const Verb verb : {Verb::claim, Verb::lookup, Verb::renew}) {
-      EXPECT_TRUE(eventually([&] { return meets_an_edge(*store_, peer_, server_now(), edge, verb); }));
+      EXPECT_TRUE(eventually([&] { return meets_an_edge(*store_, peer(), server_now(), edge, verb); }));
     }
   }
 }
@@ -168,14 +156,12 @@ TEST_F(RedisSingle, every_time_is_exact_to_the_millisecond) {
 TEST_F(RedisSingle, scripts_that_redis_forgot_are_loaded_again) {
   const OperationId id = caller_.new_id();
   const Nonce nonce = caller_.new_nonce();
-  ASSERT_EQ(peer_.ask({"SCRIPT", "FLUSH"}), "OK");
+  ASSERT_EQ(peer().ask({"SCRIPT", "FLUSH"}), "OK");
   EXPECT_EQ(caller_.claim(id, nonce).verdict, Verdict::execute);
-  ASSERT_EQ(peer_.ask({"SCRIPT", "FLUSH"}), "OK");
+  ASSERT_EQ(peer().ask({"SCRIPT", "FLUSH"}), "OK");
   std::vector<Op> ops;
-  std::vector<Op*> batch;
   for (int i = 0; i < 50; ++i) ops.push_back({.verb = Verb::lookup, .id = i == 25 ? id : caller_.new_id()});
-  for (Op& op : ops) batch.push_back(&op);
-  store_->execute(batch);
+  caller_.run_all(ops);
   for (const Op& op : ops) EXPECT_EQ(op.status, OpStatus::done) << op.error;
   EXPECT_TRUE(ops[25].record.has_value());
   EXPECT_EQ(store_->stats().indeterminate, 0U);
@@ -200,7 +186,7 @@ TEST_F(RedisSingle, replays_and_lookups_write_nothing) {
 TEST_F(RedisSingle, keys_are_kept_as_long_as_their_record_and_no_longer) {
   const OperationId id = caller_.new_id();
   const Nonce nonce = caller_.new_nonce();
-  const auto kept_until = [&] { return peer_.ask({"PEXPIRETIME", key_of(id)}); };
+  const auto kept_until = [&] { return peer().ask({"PEXPIRETIME", key_of(id)}); };
   const auto text = [](Time at) { return std::to_string(at.time_since_epoch().count()); };
   ClaimTerms terms{.on_unknown = OnUnknown::retry, .takeover_after = {}, .lease = minutes(10), .ttl = minutes(1)};
   const Op claim = caller_.claim(id, nonce, terms);
@@ -219,21 +205,6 @@ TEST_F(RedisSingle, keys_are_kept_as_long_as_their_record_and_no_longer) {
   ASSERT_EQ(caller_.release(id, second).status, OpStatus::done);
   EXPECT_EQ(kept_until(), text(again.now + terms.ttl));
   EXPECT_EQ(caller_.lookup(id).record->state, State::failed);
-}
-
-TEST_F(RedisSingle, a_live_lease_outlives_the_expiry) {
-  const OperationId id = caller_.new_id();
-  const Nonce nonce = caller_.new_nonce();
-  const ClaimTerms terms{
-      .on_unknown = OnUnknown::retry, .takeover_after = {}, .lease = hours(1), .ttl = milliseconds(1)};
-  const Op claim = caller_.claim(id, nonce, terms);
-  Op other;
-  do {
-    other = caller_.claim(id, caller_.new_nonce(), terms);
-    ASSERT_EQ(other.verdict, Verdict::in_flight);
-  } while (other.now <= claim.record->expires_at + milliseconds(5));
-  EXPECT_EQ(caller_.finish(id, nonce, "late").status, OpStatus::done);
-  EXPECT_EQ(caller_.claim(id, caller_.new_nonce()).verdict, Verdict::replay);
 }
 
 TEST_F(RedisSingle, a_clock_that_went_back_gives_no_smaller_fence) {
@@ -268,10 +239,10 @@ TEST_F(RedisSingle, what_is_no_record_is_refused_and_left_alone) {
       EXPECT_EQ(op.fault, StoreFault::refused);
       EXPECT_FALSE(op.error.empty());
     }
-    EXPECT_EQ(peer_.ask({"GET", key_of(id)}), value);
+    EXPECT_EQ(peer().ask({"GET", key_of(id)}), value);
   }
   const OperationId list = caller_.new_id();
-  peer_.ask({"RPUSH", key_of(list), "x"});
+  peer().ask({"RPUSH", key_of(list), "x"});
   EXPECT_THAT(caller_.claim(list, caller_.new_nonce()).error, HasSubstr("WRONGTYPE"));
 }
 
@@ -336,14 +307,14 @@ TEST_F(RedisSingle, prefixes_and_databases_keep_stores_apart) {
     Caller caller(*store);
     EXPECT_EQ(caller.claim(id, caller.new_nonce()).verdict, Verdict::execute);
   }
-  EXPECT_EQ(peer_.ask({"EXISTS", key_of(id), key_of(id, "other:")}), "2");
+  EXPECT_EQ(peer().ask({"EXISTS", key_of(id), key_of(id, "other:")}), "2");
 }
 
 TEST_F(RedisSingle, links_that_the_server_closed_while_idle_are_replaced_before_use) {
   for (int i = 0; i < 10; ++i) {
     const OperationId id = caller_.new_id();
     ASSERT_EQ(caller_.claim(id, caller_.new_nonce()).status, OpStatus::done);
-    peer_.ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    peer().ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
   }
   EXPECT_EQ(store_->stats().retried, 0U);
   EXPECT_EQ(store_->stats().indeterminate, 0U);
@@ -355,7 +326,7 @@ TEST_F(RedisSingle, connections_that_break_in_the_middle_lose_nothing_and_execut
   for (int i = 0; i < 50 || store_->stats().retried < 20; ++i) {
     const std::uint64_t before = work.done();
     ASSERT_TRUE(eventually([&] { return work.done() > before + 10; })) << "after " << i;
-    peer_.ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    peer().ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
   }
   work.stop();
   work.check();
@@ -366,7 +337,7 @@ TEST_F(RedisSingle, a_server_that_hangs_leaves_it_open_and_the_nonce_settles_it)
   Caller caller(*store);
   ASSERT_EQ(caller.until_done([&] { return caller.lookup(caller.new_id()); }).status, OpStatus::done);
   const std::uint64_t before = store->stats().indeterminate;
-  const pid_t server = peer_.process();
+  const pid_t server = peer().process();
   const OperationId id = caller.new_id();
   const Nonce nonce = caller.new_nonce();
   ::kill(server, SIGSTOP);
@@ -386,8 +357,8 @@ TEST_F(RedisSingle, a_call_ends_in_time_also_if_it_has_to_connect) {
   const auto store =
       open_store(contract::server_url(), {.connect_timeout = std::chrono::hours(1), .timeout = milliseconds(200)});
   Caller caller(*store);
-  peer_.ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
-  const pid_t server = peer_.process();
+  peer().ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  const pid_t server = peer().process();
   ::kill(server, SIGSTOP);
   const Op op = caller.claim(caller.new_id(), caller.new_nonce());
   ::kill(server, SIGCONT);
@@ -403,17 +374,17 @@ TEST_F(RedisSingle, a_server_that_may_not_write_refuses_and_says_why) {
     EXPECT_EQ(op.fault, StoreFault::refused);
     EXPECT_THAT(op.error, HasSubstr(std::string(why)));
   };
-  peer_.ask({"CONFIG", "SET", "min-replicas-to-write", "1"});
+  peer().ask({"CONFIG", "SET", "min-replicas-to-write", "1"});
   refused("NOREPLICAS");
-  peer_.ask({"CONFIG", "SET", "min-replicas-to-write", "0"});
-  peer_.ask({"REPLICAOF", "127.0.0.1", "1"});
+  peer().ask({"CONFIG", "SET", "min-replicas-to-write", "0"});
+  peer().ask({"REPLICAOF", "127.0.0.1", "1"});
   refused("READONLY");
-  peer_.ask({"REPLICAOF", "NO", "ONE"});
+  peer().ask({"REPLICAOF", "NO", "ONE"});
   EXPECT_EQ(caller_.claim(caller_.new_id(), caller_.new_nonce()).verdict, Verdict::execute);
 }
 
 TEST_F(RedisSingle, a_busy_server_refuses_and_says_why) {
-  peer_.ask({"CONFIG", "SET", "busy-reply-threshold", "1"});
+  peer().ask({"CONFIG", "SET", "busy-reply-threshold", "1"});
   const std::jthread busy([] { Peer(first_host()).ask({"EVAL", "while true do end", "0"}); });
   Op op;
   EXPECT_TRUE(eventually([&] {
@@ -421,7 +392,7 @@ TEST_F(RedisSingle, a_busy_server_refuses_and_says_why) {
     return op.status == OpStatus::failed && op.error.contains("BUSY");
   }));
   EXPECT_EQ(op.fault, StoreFault::refused);
-  EXPECT_EQ(peer_.ask({"SCRIPT", "KILL"}), "OK");
+  EXPECT_EQ(peer().ask({"SCRIPT", "KILL"}), "OK");
 }
 
 TEST_F(RedisSingle, without_the_replicas_asked_for_a_write_is_not_told_as_done) {
@@ -451,7 +422,7 @@ TEST_F(RedisSingle, without_the_replicas_asked_for_a_write_is_not_told_as_done) 
 TEST_F(RedisSingle, a_lookup_that_tells_no_new_outcome_does_not_wait_for_replicas) {
   const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(20)});
   Caller caller(*store);
-  const auto waits = [this] { return peer_.info("commandstats", "cmdstat_wait"); };
+  const auto waits = [this] { return peer().info("commandstats", "cmdstat_wait"); };
   const OperationId recorded = caller_.new_id();
   const OperationId started = caller_.new_id();
   const Nonce nonce = caller_.new_nonce();
@@ -496,7 +467,7 @@ TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
   const auto working = open_store(url);
   Caller waiter(*waiting);
   Caller worker(*working);
-  const auto listening = [&] { return peer_.ask({"PUBSUB", "NUMSUB", "told:ended"}).contains("\n1\n"); };
+  const auto listening = [&] { return peer().ask({"PUBSUB", "NUMSUB", "told:ended"}).contains("\n1\n"); };
   ASSERT_TRUE(eventually(listening));
 
   const OperationId unwatched = worker.new_id();
@@ -518,7 +489,7 @@ TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
   EXPECT_EQ(waiting->stats().notified, 2U);
 
   // The connection is lost, and comes back.
-  ASSERT_EQ(peer_.ask({"CLIENT", "KILL", "TYPE", "pubsub"}), "1");
+  ASSERT_EQ(peer().ask({"CLIENT", "KILL", "TYPE", "pubsub"}), "1");
   ASSERT_TRUE(eventually(listening));
   const OperationId later = worker.new_id();
   const Nonce nonce = worker.new_nonce();
@@ -543,7 +514,7 @@ std::string warnings_of(Durable durable) {
 
 TEST_F(RedisSingle, what_may_be_forgotten_is_said_and_shows_in_the_traits) {
   const auto set = [&](const std::string& name, const std::string& value) {
-    ASSERT_EQ(peer_.ask({"CONFIG", "SET", name, value}), "OK");
+    ASSERT_EQ(peer().ask({"CONFIG", "SET", name, value}), "OK");
   };
   EXPECT_EQ(warnings_of(Durable::yes), "");
   for (const std::string policy : {"allkeys-lru", "volatile-ttl"}) {

@@ -8,31 +8,24 @@ namespace redis_streams_test {
 
 using std::chrono::milliseconds;
 
-class RedisStreams : public testing::Test {
- protected:
-  Peer peer_{first_host()};
-  std::unique_ptr<RedisStore> store_ = open_store(contract::server_url());
-  Caller caller_{*store_};
-};
+class RedisStreams : public RedisAlone {};
 
 TEST_F(RedisStreams, kept_chunks_are_told_when_the_replicas_have_them_or_had_them) {
   const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(20)});
   Caller caller(*store);
-  const OperationId id = caller_.new_id();
-  const Nonce nonce = caller_.new_nonce();
-  ASSERT_EQ(caller_.claim(id, nonce).verdict, Verdict::execute);
+  const auto [id, nonce] = caller_.begin();
   ASSERT_EQ(caller_.append(id, nonce, 0, "head").status, OpStatus::done);
   ASSERT_EQ(caller_.finish_in_chunks(id, nonce, "final head").status, OpStatus::done);
   const Op early = caller.read(id);
   EXPECT_EQ(early.status, OpStatus::failed) << "told chunks that a failover could forget";
   EXPECT_TRUE(early.chunks.empty());
   // As after a WAIT that said so.
-  ASSERT_EQ(peer_.ask({"EVAL", "return redis.call('SETRANGE', KEYS[1], 20, '\2')", "1", key_of(id)}), "116");
-  const std::string before = peer_.info("commandstats", "cmdstat_wait");
+  ASSERT_EQ(peer().ask({"EVAL", "return redis.call('SETRANGE', KEYS[1], 20, '\2')", "1", key_of(id)}), "116");
+  const std::string before = peer().info("commandstats", "cmdstat_wait");
   const Op op = caller.read(id);
   EXPECT_EQ(op.status, OpStatus::done) << op.error;
   EXPECT_EQ(op.chunks.size(), 1U);
-  EXPECT_EQ(peer_.info("commandstats", "cmdstat_wait"), before);
+  EXPECT_EQ(peer().info("commandstats", "cmdstat_wait"), before);
 }
 
 TEST_F(RedisStreams, who_reads_a_stream_is_told_of_new_chunks_and_of_its_end) {
@@ -44,7 +37,7 @@ TEST_F(RedisStreams, who_reads_a_stream_is_told_of_new_chunks_and_of_its_end) {
   const auto working = open_store(url);
   Caller reader(*waiting);
   Caller worker(*working);
-  ASSERT_TRUE(eventually([&] { return peer_.ask({"PUBSUB", "NUMSUB", "told_chunks:ended"}).contains("\n1\n"); }));
+  ASSERT_TRUE(eventually([&] { return peer().ask({"PUBSUB", "NUMSUB", "told_chunks:ended"}).contains("\n1\n"); }));
   const auto told = [&](std::uint64_t times) { return eventually([&] { return waiting->stats().notified == times; }); };
   const Nonce nonce = worker.new_nonce();
   worker.claim(id, nonce);

@@ -10,18 +10,7 @@ using std::chrono::hours;
 using testing::AllOf;
 using testing::HasSubstr;
 
-class RedisVersions : public testing::Test {
- protected:
-  Time server_now() {
-    const std::string time = peer_.ask({"TIME"});
-    return Time(std::chrono::seconds(*parse_number(split(time, '\n')[0])));
-  }
-  void set(const OperationId& id, const std::string& value) { ASSERT_EQ(peer_.ask({"SET", key_of(id), value}), "OK"); }
-
-  Peer peer_{first_host()};
-  std::unique_ptr<RedisStore> store_ = open_store(contract::server_url());
-  Caller caller_{*store_};
-};
+class RedisVersions : public RedisAlone {};
 
 // The next version, which this one can run beside: it says in every record that version 3 is enough.
 std::string as_written_by_the_next(std::string packed) {
@@ -33,8 +22,9 @@ std::string as_written_by_the_next(std::string packed) {
 
 TEST_F(RedisVersions, a_newer_version_that_names_this_one_runs_beside_it) {
   const auto seen_by_the_next = [&](const OperationId& id) {
-    const std::string left = peer_.ask({"PTTL", key_of(id)});
-    ASSERT_EQ(peer_.ask({"SET", key_of(id), as_written_by_the_next(peer_.ask({"GET", key_of(id)})), "PX", left}), "OK");
+    const std::string left = peer().ask({"PTTL", key_of(id)});
+    ASSERT_EQ(peer().ask({"SET", key_of(id), as_written_by_the_next(peer().ask({"GET", key_of(id)})), "PX", left}),
+              "OK");
   };
   for (const State state : {State::succeeded, State::failed}) {
     const OperationId id = caller_.new_id();
@@ -95,9 +85,22 @@ TEST_F(RedisVersions, a_newer_version_that_does_not_is_left_alone_and_named) {
       EXPECT_EQ(op.fault, StoreFault::refused);
       EXPECT_THAT(op.error, AllOf(HasSubstr("has version 9"), HasSubstr("this program supports 3: upgrade it")));
     }
-    EXPECT_EQ(peer_.ask({"GET", key_of(id)}), value);
+    EXPECT_EQ(peer().ask({"GET", key_of(id)}), value);
   }
   EXPECT_EQ(caller_.claim(caller_.new_id(), caller_.new_nonce()).verdict, Verdict::execute) << "other keys go on";
+}
+
+TEST_F(RedisVersions, one_of_two_versions_before_is_left_alone_and_named) {
+  Record record;
+  record.expires_at = server_now() + hours(1);
+  const std::string value = packed(record, {}, 1);
+  const OperationId id = caller_.new_id();
+  set(id, value);
+  for (const Op& op : {caller_.claim(id, caller_.new_nonce()), caller_.lookup(id)}) {
+    EXPECT_EQ(op.fault, StoreFault::refused);
+    EXPECT_THAT(op.error, AllOf(HasSubstr("has version 1; this program supports 2 and 3"), HasSubstr("in between")));
+  }
+  EXPECT_EQ(peer().ask({"GET", key_of(id)}), value);
 }
 
 }  // namespace redis_versions_test

@@ -37,16 +37,12 @@ struct StorePorts {
 
 // The tables and functions of a store in a database, which gateways do not create.
 struct StoreSchema {
-  using Apply = Result<std::string>(const std::string& url, const ServerSettings& settings);
-
   std::string_view server;  // "MySQL and MariaDB"
   std::string (*script)();
   // The same without stored procedures, for servers that have none. Null: no such schema.
   std::string (*plain_script)() = nullptr;
-  // Creates the schema or upgrades an older version. Safe to repeat. Returns a text that says what was done.
-  Apply* apply;
-  // The same, and drops support for programs of older revisions. Null: no such step.
-  Apply* retire_older = nullptr;
+  // Creates the schema or upgrades the revision before. Safe to repeat. Returns a text that says what was done.
+  Result<std::string> (*apply)(const std::string& url, const ServerSettings& settings);
 };
 
 // What follows the scheme in a URL.

@@ -35,14 +35,13 @@ constexpr std::uint8_t known_flags =
     body_not_kept | has_outcome | has_previous | has_lease | has_tombstone | has_labels | has_extra_part;
 
 enum ExtraFlag : std::uint8_t {  // in the extra part of a put
-  body_in_chunks = 1,            // their number follows. Earlier versions use body_not_kept, which is set too
+  body_in_chunks = 1,            // their number follows. Version 5 uses body_not_kept, which is set too
 };
 
 // Each of these flags adds a time, in this order.
 constexpr std::uint8_t timed_flags = has_previous | has_lease | has_tombstone;
 
-// The last 8 bytes of a header: creation time, writing version, and whether a process began with it. Version 2 reads
-// them as a time that it does not use.
+// The last 8 bytes of a header: creation time, writing version, and whether a process began with it.
 constexpr std::int64_t latest_creation = (std::int64_t{1} << 48U) - 1;
 constexpr unsigned written_by_shift = 48;
 constexpr std::uint64_t begins_run_bit = std::uint64_t{1} << 56U;
@@ -254,6 +253,10 @@ std::uint32_t needed_version(std::string_view header) {
   return Reader(header.substr(magic.size())).number<std::uint32_t>();
 }
 
+std::uint8_t writer_of(std::string_view header) {
+  return static_cast<std::uint8_t>(header[header_size - 2]);
+}
+
 std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, std::uint32_t known) {
   if (bytes.size() < header_size || !bytes.starts_with(magic)) return std::unexpected(HeaderFault::damaged);
   Reader reader(bytes.substr(magic.size(), header_size - magic.size()));
@@ -265,7 +268,9 @@ std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, 
   if (crc32c(bytes.substr(after, header_size - after), crc32c(bytes.substr(0, before))) != header.salt) {
     return std::unexpected(HeaderFault::damaged);
   }
+  header.written_by = writer_of(bytes);
   if (header.needs > known) return std::unexpected(HeaderFault::newer_version);
+  if (header.written_by + 1U < known) return std::unexpected(HeaderFault::older_version);
   header.journal = reader.blob<JournalId>();
   const auto number = reader.number<std::uint64_t>();
   header.number = SegmentNumber{static_cast<std::uint32_t>(number)};
@@ -274,7 +279,6 @@ std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, 
   header.last_fence = Fence{reader.number<std::uint64_t>()};
   const auto created = reader.number<std::uint64_t>();
   header.created_at = Time(Duration(static_cast<std::int64_t>(created) & latest_creation));
-  header.written_by = static_cast<std::uint8_t>(created >> written_by_shift);
   header.begins_run = (created & begins_run_bit) != 0;
   return header;
 }

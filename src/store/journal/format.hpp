@@ -21,13 +21,13 @@ using JournalId = Blob<16, struct JournalIdTag>;
 // Grows by one from segment to segment; the first is 1.
 enum class SegmentNumber : std::uint32_t {};
 
-// The version of this program. 2 added labels to puts; 3 added the writer's version to headers, and skips frames that
-// later versions mark as optional; 4 added a checksum of the head of large puts; 5 added chunks; 6 lets the body of a
-// success stay in them. Earlier versions are still read.
+// The version of this program. It lets the body of a success stay in chunks, which version 5 reads as a body that was
+// not kept. Version 5 is still read.
 inline constexpr std::uint32_t format_version = 6;
-// The earliest version that can read what this program writes. Version 3 skips what it does not know, so this program
-// can be rolled back to it. Raise this only for data that cannot be skipped.
-inline constexpr std::uint32_t version_needed = 3;
+inline constexpr std::uint32_t oldest_version = format_version - 1;
+// The earliest version that can read what this program writes. It skips what it does not know, so this program can be
+// rolled back to it. Raise this only for data that cannot be skipped.
+inline constexpr std::uint32_t version_needed = oldest_version;
 inline constexpr std::size_t header_size = 64;
 inline constexpr std::size_t frame_alignment = 8;
 inline constexpr std::size_t frame_overhead = 8;  // length and checksum
@@ -42,17 +42,18 @@ struct SegmentHeader {
   Time created_at;                           // stored in 48 bits
   std::uint32_t needs = version_needed;      // the earliest version that can read this segment
   std::uint8_t written_by = format_version;  // 0: before version 3, which did not record it
-  bool begins_run = false;                   // the first segment of a process; unknown before version 3
+  bool begins_run = false;                   // the first segment of a process
   std::uint32_t salt = 0;  // start value of the frames' checksums: the header's checksum. Set by encode and decode
 };
 
 std::string encode(SegmentHeader& header);
 
-enum class HeaderFault : std::uint8_t { damaged, newer_version };
+enum class HeaderFault : std::uint8_t { damaged, older_version, newer_version };
 // Decodes as a program of version `known` does.
 std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, std::uint32_t known = format_version);
-// The version needed by a valid header, even if this program cannot read the segment.
+// Of a valid header, even if this program cannot read the segment: the version that it needs, and its writer's.
 std::uint32_t needed_version(std::string_view header);
+std::uint8_t writer_of(std::string_view header);
 
 // The name of the next segment while it is created.
 constexpr std::string_view spare_name = "next.segment";

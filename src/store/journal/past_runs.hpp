@@ -17,7 +17,7 @@ namespace once::journal {
 struct Run {
   Address begin;  // where its own writes begin
   Time opened_at;
-  Time last_mark = Time::min();  // the last time it wrote; Time::min(): unknown, as for earlier versions
+  Time last_mark = Time::min();  // the last time it wrote; Time::min(): unknown
 };
 
 // Immutable once the journal is open, so it is thread-safe.

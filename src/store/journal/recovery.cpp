@@ -256,17 +256,16 @@ class Reading {
   unsigned ended_ = 0;
 };
 
-// A process begins with a segment of its own; data before its first mark was only copied. For versions that do not
-// record where a process began, only their writes are known.
+// A process begins with a segment of its own; data before its first mark was only copied. Of a process whose first
+// segment is gone, and of a repair, only the writes are known.
 std::vector<Run> Reading::runs() const {
   std::vector<Run> runs;
   bool known = false;
   for (std::size_t i = 0; i < chain_.segments.size(); ++i) {
     const SegmentFile& segment = chain_.segments[i];
-    const bool records_runs = segment.header.written_by != 0;
-    if (segment.header.begins_run || runs.empty() || (known && !records_runs)) {
+    if (segment.header.begins_run || runs.empty()) {
       const std::uint64_t own = marks_[i].first_at != 0 ? marks_[i].first_at : segment.end;
-      known = records_runs && segment.header.begins_run;
+      known = segment.header.begins_run;
       runs.push_back({.begin = {.segment = segment.header.number, .offset = known ? own : 0},
                       .opened_at = segment.header.created_at});
     }

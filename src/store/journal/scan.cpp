@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t read_size = std::uint64_t{1} << 20U;
 
-// nullopt: it is damaged. An intact header that needs a later version is an error instead, so that a repair does not
-// set the segment aside.
+// nullopt: it is damaged. An intact header of another version is an error instead, so that a repair does not set the
+// segment aside.
 DiskResult<std::optional<SegmentHeader>> read_header(File& file, const std::string& path) {
   std::array<char, header_size> bytes{};
   const auto got = file.read_at(0, bytes);
@@ -23,6 +23,14 @@ DiskResult<std::optional<SegmentHeader>> read_header(File& file, const std::stri
   const auto header = decode_header(read);
   if (header) return *header;
   if (header.error() == HeaderFault::damaged) return std::nullopt;
+  if (header.error() == HeaderFault::older_version) {
+    const std::uint8_t writer = writer_of(read);
+    return std::unexpected(
+        DiskError{.detail = fmt::format(
+                      "{}: written in version {} of the journal's format, and this program reads {} and {}: run "
+                      "the version of Once in between until the records in this file have expired",
+                      path, writer == 0 ? "1 or 2" : fmt::to_string(writer), oldest_version, format_version)});
+  }
   return std::unexpected(DiskError{
       .detail = fmt::format("{}: written by a newer version of Once; it needs version {} of the journal's format, and "
                             "this program knows up to {}",

@@ -156,7 +156,7 @@ DiskError SystemDisk::in_use() {
 }
 
 // Locks the folder and a file in it. The folder, because the file can be deleted while the journal is open and the next
-// process would make another one. The file, because earlier versions lock nothing else, and it shows the owner.
+// process would make another one. The file, because it shows the owner.
 DiskResult<void> SystemDisk::lock() {
   if (auto made = make_folder(folder_); !made) return made;
   Descriptor names = open_folder(folder_);

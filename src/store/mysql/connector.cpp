@@ -23,8 +23,8 @@ Result<void> check_schema(Connection& connection) {
         Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = ran.error().detail});
   }
   if (!found) return std::unexpected(wrong_schema(fmt::format("the database has no Once schema: {}", how_to_apply)));
-  if (fits(*found, schema_version) == SchemaFits::yes) return {};
-  return std::unexpected(wrong_schema(why_not(*found, schema_version, how_to_apply)));
+  if (fits(*found, schema_revision) == SchemaFits::yes) return {};
+  return std::unexpected(wrong_schema(why_not(*found, schema_revision, how_to_apply)));
 }
 
 }  // namespace

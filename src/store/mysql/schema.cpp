@@ -1,7 +1,6 @@
 #include "store/mysql/schema.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -84,43 +83,24 @@ constexpr std::string_view chunks_table = R"sql(CREATE TABLE IF NOT EXISTS once_
 constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once_schema (
   only_row   TINYINT UNSIGNED NOT NULL DEFAULT 1,
   version    INT UNSIGNED     NOT NULL,            -- the oldest program that can use it, by the revision it was made for
-  revision   INT UNSIGNED     NOT NULL DEFAULT 1,
+  revision   INT UNSIGNED     NOT NULL,
   procedures INT UNSIGNED     NOT NULL DEFAULT 0,  -- the revision that they have; 0: there are none
   PRIMARY KEY (only_row)
 ) ENGINE=InnoDB)sql";
 
-// An upgrade step of an older revision: a statement, and when to run it, because MySQL has no IF NOT EXISTS here.
-// Gateways continue meanwhile: each step waits for open transactions only at its beginning and its end.
-struct Upgrade {
-  std::string_view unless;  // a condition: if it holds, there is nothing to do
-  std::string_view statement;
-};
-constexpr std::array upgrades = {
-    Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
-            "'once_schema' AND column_name = 'revision') = 1",
-            "ALTER TABLE once_schema ADD COLUMN revision INT UNSIGNED NOT NULL DEFAULT 1"},
-    Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
-            "'once_schema' AND column_name = 'procedures') = 1",
-            "ALTER TABLE once_schema ADD COLUMN procedures INT UNSIGNED NOT NULL DEFAULT 0"},
-    Upgrade{"(SELECT COUNT(*) FROM once_schema WHERE revision < 3 AND procedures = 0) = 0",
-            "UPDATE once_schema SET procedures = revision WHERE revision < 3"},
-    Upgrade{"(SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = "
-            "'once_operations' AND index_name = 'once_operations_state') > 0",
-            "ALTER TABLE once_operations ADD INDEX once_operations_state (state, started_at), ALGORITHM=INPLACE, "
-            "LOCK=NONE"},
-    Upgrade{"(SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = "
-            "'once_operations' AND index_name = 'once_operations_tenant') = 0",
-            "ALTER TABLE once_operations DROP INDEX once_operations_tenant, ALGORITHM=INPLACE, LOCK=NONE"},
-    // An instant change, however large the table is.
-    Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
-            "'once_operations' AND column_name = 'chunks_fence') = 1",
-            "ALTER TABLE once_operations ADD COLUMN chunks_fence BIGINT UNSIGNED NOT NULL DEFAULT 0"}};
+// What revision 4 lacks. An instant change, however large the table is. Gateways continue meanwhile: it waits for open
+// transactions only at its beginning and its end. MySQL has no IF NOT EXISTS here.
+constexpr std::string_view has_chunks_fence =
+    "(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
+    "'once_operations' AND column_name = 'chunks_fence') = 1";
+constexpr std::string_view add_chunks_fence =
+    "ALTER TABLE once_operations ADD COLUMN chunks_fence BIGINT UNSIGNED NOT NULL DEFAULT 0";
 
-std::string text_of(const Upgrade& upgrade) {
+std::string upgrade_sql() {
   return fmt::format(
       "SET @once_step = IF({}, 'DO 0', '{}');\nPREPARE once_step FROM @once_step;\nEXECUTE once_step;\n"
       "DEALLOCATE PREPARE once_step",
-      upgrade.unless, upgrade.statement);
+      has_chunks_fence, add_chunks_fence);
 }
 
 constexpr std::string_view keys_view = R"sql(CREATE OR REPLACE SQL SECURITY INVOKER VIEW once_keys AS
@@ -172,7 +152,7 @@ std::string set_version(Procedures procedures) {
   return fmt::format(
       "INSERT INTO once_schema (only_row, version, revision, procedures) VALUES (1, {0}, {1}, {2}) ON DUPLICATE KEY "
       "UPDATE version = {0}, revision = {1}{3}",
-      schema_version.oldest_program, schema_version.revision, made ? schema_version.revision : 0,
+      schema_revision - 1, schema_revision, made ? schema_revision : 0,
       made ? ", procedures = VALUES(procedures)" : "");
 }
 
@@ -233,13 +213,12 @@ Connection::Ran create_tables(Connection& connection) {
   for (const std::string_view table : tables()) {
     if (auto ran = run_patiently(connection, std::string(table)); !ran) return ran;
   }
-  for (const Upgrade& upgrade : upgrades) {
-    bool needed = true;
-    const auto asked = connection.run(fmt::format("SELECT {}", upgrade.unless),
-                                      [&](std::size_t, const RowView& row) { needed = row[0] != "1"; });
-    if (!asked) return asked;
-    if (!needed) continue;
-    if (auto ran = run_patiently(connection, std::string(upgrade.statement)); !ran) return ran;
+  bool needed = true;
+  const auto asked = connection.run(fmt::format("SELECT {}", has_chunks_fence),
+                                    [&](std::size_t, const RowView& row) { needed = row[0] != "1"; });
+  if (!asked) return asked;
+  if (needed) {
+    if (auto ran = run_patiently(connection, std::string(add_chunks_fence)); !ran) return ran;
   }
   return run_patiently(connection, std::string(keys_view));
 }
@@ -266,17 +245,17 @@ Connection::Ran create_all(Connection& connection, Procedures procedures) {
 
 // Whether the tables or the procedures need work. A schema of a newer revision is left unchanged.
 bool needs_work(const Found& found, Procedures procedures) {
-  if (fits(found.version, schema_version) == SchemaFits::too_old) return true;
-  return procedures == Procedures::on && found.version.revision == schema_version.revision &&
-         found.procedures < schema_version.revision;
+  if (fits(found.version, schema_revision) == SchemaFits::not_yet) return true;
+  return procedures == Procedures::on && found.version.revision == schema_revision &&
+         found.procedures < schema_revision;
 }
 
 std::string what_was_done(const Found& before, Procedures procedures) {
-  std::string done = applied(before.version, schema_version);
-  const bool there = before.version.revision != 0 && before.version.revision <= schema_version.revision;
-  if (!there || before.procedures >= schema_version.revision) return done;
+  std::string done = applied(before.version, schema_revision);
+  const bool there = before.version.revision != 0 && before.version.revision <= schema_revision;
+  if (!there || before.procedures >= schema_revision) return done;
   if (procedures == Procedures::on) {
-    if (before.version.revision == schema_version.revision) done += "; its procedures were made";
+    if (before.version.revision == schema_revision) done += "; its procedures were made";
   } else if (before.procedures > 0) {
     done += fmt::format("; its procedures are still those of revision {}, since the URL has procedures=off",
                         before.procedures);
@@ -292,16 +271,13 @@ SchemaVersion version_of(const RowView& row) {
 }
 
 std::uint64_t procedures_of(const RowView& row) {
-  if (row.size() <= 3) return version_of(row).revision;
-  return parse_number(row[3].value_or("")).value_or(0);
+  return row.size() > 3 ? parse_number(row[3].value_or("")).value_or(0) : 0;
 }
 
 std::string schema_script(Procedures procedures) {
   std::string script(procedures == Procedures::on ? heading : plain_heading);
   for (const std::string_view table : tables()) script.append("\n").append(table).append(";\n");
-  if (procedures == Procedures::on) {
-    for (const Upgrade& upgrade : upgrades) script.append("\n").append(text_of(upgrade)).append(";\n");
-  }
+  if (procedures == Procedures::on) script.append("\n").append(upgrade_sql()).append(";\n");
   script.append("\n").append(keys_view).append(";\n");
   if (procedures == Procedures::off) return script.append("\n").append(set_version(procedures)).append(";\n");
   script.append("\nDELIMITER $$\n");
@@ -327,10 +303,11 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
   }
   const auto found = find_schema(**connection);
   if (!found) return failure(found.error());
-  if (fits(found->version, schema_version) == SchemaFits::too_new) {
+  const SchemaFits fit = fits(found->version, schema_revision);
+  if (fit == SchemaFits::too_old || fit == SchemaFits::too_new) {
     return std::unexpected(Error{.source = ErrorSource::store,
                                  .retryable = Retryable::no,
-                                 .detail = why_not(found->version, schema_version, how_to_apply)});
+                                 .detail = why_not(found->version, schema_revision, how_to_apply)});
   }
   if (needs_work(*found, target->procedures)) {
     if (const auto created = create_all(**connection, target->procedures); !created) return failure(created.error());

@@ -13,21 +13,22 @@
 
 namespace once::mysql {
 
-inline constexpr SchemaVersion schema_version = {.revision = 5, .oldest_program = 1};
+// Programs for revision 4 can use it.
+inline constexpr std::uint64_t schema_revision = 5;
 inline constexpr std::string_view how_to_apply = "run `once schema mysql --apply URL` with the store's URL";
 
 class RowView;
-// Parses the row of once_schema. One of revision 1 has no column for the revision.
+// Parses the row of once_schema. One of revision 1, which is refused, has no column for the revision.
 SchemaVersion version_of(const RowView& row);
-// The revision of the procedures; 0: there are none. Before revision 3 they were always created.
+// The revision of the procedures; 0: there are none.
 std::uint64_t procedures_of(const RowView& row);
 
 // The whole schema for an empty database, as a script for the server's own client.
 std::string schema_script(Procedures procedures);
 
-// Creates the schema or upgrades an older version, and keeps existing data. Safe to repeat, to run concurrently, and to
-// run while gateways are serving. Returns a text that says what was done. With procedures=off in the URL, procedures
-// are neither created nor changed.
+// Creates the schema or upgrades that of the revision before, and keeps existing data. Safe to repeat, to run
+// concurrently, and to run while gateways are serving. Returns a text that says what was done. With procedures=off in
+// the URL, procedures are neither created nor changed.
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings);
 
 // A procedure for backends or workers, or a helper of one.

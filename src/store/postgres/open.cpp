@@ -213,8 +213,8 @@ Result<void> Connection::check_schema(Wait wait) {
   const auto rows = sync(wait);
   if (!rows) return std::unexpected(schema_error(rows.error()));
   const SchemaVersion found = version_of(rows->back());
-  if (fits(found, schema_version) == SchemaFits::yes) return {};
-  return std::unexpected(error_of(why_not(found, schema_version, how_to_apply), Retryable::no));
+  if (fits(found, schema_revision) == SchemaFits::yes) return {};
+  return std::unexpected(error_of(why_not(found, schema_revision, how_to_apply), Retryable::no));
 }
 
 Result<void> Connection::set_session(const ServerSettings& settings, Wait wait) {

@@ -13,19 +13,10 @@ Result<std::unique_ptr<ServerStore>> connect_postgres(const std::string& url, co
   return PostgresStore::open(url, settings, log);
 }
 
-Result<std::string> apply_postgres(const std::string& url, const ServerSettings& settings) {
-  return apply_schema(url, settings, OlderPrograms::stay);
-}
-
-Result<std::string> retire_older_postgres(const std::string& url, const ServerSettings& settings) {
-  return apply_schema(url, settings, OlderPrograms::retired);
-}
-
 constexpr StoreSchema postgres_schema = {
     .server = "PostgreSQL",
     .script = schema_script,
-    .apply = apply_postgres,
-    .retire_older = retire_older_postgres,
+    .apply = apply_schema,
 };
 
 }  // namespace

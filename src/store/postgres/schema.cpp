@@ -19,30 +19,26 @@ constexpr Duration between_turns = std::chrono::milliseconds(100);
 // The lock's number is "once" in ASCII. Names refer to the current schema, now and later.
 constexpr std::string_view head = R"sql(-- What Once needs in PostgreSQL, revision {0}. Safe to run again.
 --
--- If a large table of an older revision is in use, run these statements first, as `once schema postgres --apply URL` does:
---   {1};
+-- If a large table of revision {1} is in use, run this statement first, as `once schema postgres --apply URL` does:
 --   {2};
--- In this script, creating the index would block writes. The column is added at once, but waits for open transactions.
+-- The column is added at once, but waits for open transactions.
 BEGIN;
 SELECT pg_advisory_xact_lock(1869505381);
 SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
 -- version: the oldest program that can use this schema, as the revision that it was written for.
-CREATE TABLE IF NOT EXISTS once_schema (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now());
-DO $body$ BEGIN
-  IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'once_schema'::regclass AND attname = 'revision') THEN
-    ALTER TABLE once_schema ADD COLUMN revision integer NOT NULL DEFAULT 1;
-  END IF;
-  IF (SELECT max(greatest(version, revision)) FROM once_schema) > {0} THEN
-    RAISE EXCEPTION 'the schema of Once in this database is newer than revision {0}';
+CREATE TABLE IF NOT EXISTS once_schema (
+  version integer PRIMARY KEY, revision integer NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+DO $body$
+DECLARE
+  found integer := (SELECT max(coalesce((to_jsonb(s)->>'revision')::integer, 1)) FROM once_schema AS s);
+BEGIN
+  IF found NOT IN ({1}, {0}) THEN
+    RAISE EXCEPTION 'the schema of Once in this database has revision %; this script upgrades only revision {1}', found;
   END IF;
 END $body$;
 )sql";
 
-// Cannot run in a transaction. If interrupted, it leaves an invalid index that must be removed first.
-constexpr std::string_view new_index =
-    "CREATE INDEX CONCURRENTLY IF NOT EXISTS once_operations_open ON once_operations (state, id) WHERE (state IN (0, "
-    "2, 3)) IS TRUE";
 // Needs an exclusive lock for a moment. Every other statement queues behind one that waits for it, so the wait must be
 // short.
 constexpr std::string_view new_column =
@@ -50,16 +46,12 @@ constexpr std::string_view new_column =
 constexpr std::string_view do_not_wait_long = "SET lock_timeout = '100ms'";
 constexpr std::string_view wait_as_before = "RESET lock_timeout";
 constexpr std::string_view waited_too_long = "55P03";
-constexpr std::string_view interrupted_index =
-    "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('once_operations_open') AND NOT indisvalid";
 
-// A new database has no older programs. In an older one they may continue until retired explicitly.
 constexpr std::string_view tail = R"sql(
-INSERT INTO once_schema (version, revision) SELECT coalesce(max(version), {0}), {0} FROM once_schema
-ON CONFLICT (version) DO UPDATE SET revision = {0}, applied_at = now();
+DELETE FROM once_schema;
+INSERT INTO once_schema (version, revision) VALUES ({1}, {0});
 COMMIT;
 )sql";
-constexpr std::string_view retire_older = "UPDATE once_schema SET version = {0} WHERE version < {0} AND revision = {0}";
 
 Error error_of(const Fault& fault) {
   return {.source = ErrorSource::store,
@@ -92,21 +84,6 @@ std::expected<void, Fault> take_turn(Connection& connection, Wait wait) {
   }
 }
 
-// Changes that block no other session, but cannot run in a transaction.
-std::expected<void, Fault> exchange_indexes(Connection& connection, Wait wait) {
-  const auto interrupted = connection.query(std::string(interrupted_index), wait);
-  if (!interrupted) return std::unexpected(interrupted.error());
-  const bool again = interrupted->size() != 0;
-  for (const std::string_view step :
-       {again ? std::string_view("DROP INDEX CONCURRENTLY IF EXISTS once_operations_open") : std::string_view(),
-        new_index, std::string_view("DROP INDEX CONCURRENTLY IF EXISTS once_operations_tenant"),
-        std::string_view("DROP INDEX CONCURRENTLY IF EXISTS once_operations_unsettled")}) {
-    if (step.empty()) continue;
-    if (const auto done = connection.query(std::string(step), wait); !done) return std::unexpected(done.error());
-  }
-  return {};
-}
-
 std::expected<void, Fault> add_column(Connection& connection, Wait wait) {
   if (const auto set = connection.query(std::string(do_not_wait_long), wait); !set) return std::unexpected(set.error());
   while (true) {
@@ -125,7 +102,6 @@ std::expected<void, Fault> add_column(Connection& connection, Wait wait) {
 
 std::expected<void, Fault> bring_up_to_date(Connection& connection, const SchemaVersion& before, Wait wait) {
   if (before.revision != 0) {
-    if (const auto exchanged = exchange_indexes(connection, wait); !exchanged) return exchanged;
     if (const auto added = add_column(connection, wait); !added) return added;
   }
   const auto done = connection.query(schema_script(), wait);
@@ -142,17 +118,17 @@ SchemaVersion version_of(const Rows& rows) {
 }
 
 std::string schema_script() {
-  std::string script = fmt::format(head, schema_version.revision, new_index, new_column);
+  std::string script = fmt::format(head, schema_revision, schema_revision - 1, new_column);
   script += tables_sql();
   script += owner_functions_sql();
   script += claim_functions_sql();
   script += sweep_function_sql();
   script += rights_sql();
-  script += fmt::format(tail, schema_version.revision);
+  script += fmt::format(tail, schema_revision, schema_revision - 1);
   return script;
 }
 
-Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings, OlderPrograms older) {
+Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings) {
   auto connection = Connection::open(url, settings, Connection::Use::plain);
   if (!connection) return std::unexpected(std::move(connection.error()));
   const Wait wait{.until = monotonic_now() + longest_wait};
@@ -165,19 +141,20 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
   if (const auto mine = take_turn(**connection, wait); !mine) return std::unexpected(error_of(mine.error()));
   const auto before = version_in(**connection, wait);
   if (!before) return std::unexpected(error_of(before.error()));
-  if (fits(*before, schema_version) == SchemaFits::too_new) {
-    return std::unexpected(Error{.source = ErrorSource::store,
-                                 .retryable = Retryable::no,
-                                 .detail = why_not(*before, schema_version, how_to_apply)});
+  switch (fits(*before, schema_revision)) {
+    case SchemaFits::yes: break;
+    case SchemaFits::not_yet: {
+      const auto done = bring_up_to_date(**connection, *before, wait);
+      if (!done) return std::unexpected(error_of(done.error()));
+      break;
+    }
+    case SchemaFits::too_old:
+    case SchemaFits::too_new:
+      return std::unexpected(Error{.source = ErrorSource::store,
+                                   .retryable = Retryable::no,
+                                   .detail = why_not(*before, schema_revision, how_to_apply)});
   }
-  if (fits(*before, schema_version) == SchemaFits::too_old) {
-    const auto done = bring_up_to_date(**connection, *before, wait);
-    if (!done) return std::unexpected(error_of(done.error()));
-  }
-  if (older == OlderPrograms::stay) return applied(*before, schema_version);
-  const auto retired = (*connection)->query(fmt::format(retire_older, schema_version.revision), wait);
-  if (!retired) return std::unexpected(error_of(retired.error()));
-  return fmt::format("{}; programs for older revisions cannot use it", applied(*before, schema_version));
+  return applied(*before, schema_revision);
 }
 
 }  // namespace once::postgres

@@ -11,16 +11,13 @@
 
 namespace once::postgres {
 
-// In an upgraded database, programs for older revisions still work until apply_schema() retires them.
-inline constexpr SchemaVersion schema_version = {.revision = 6, .oldest_program = 1};
-// Once all programs are at least of this revision, leases are renewed in a separate table, which older programs do not
-// read.
-inline constexpr std::uint64_t leases_aside_from = 3;
+// Programs for revision 5 can use it.
+inline constexpr std::uint64_t schema_revision = 6;
 
 inline constexpr std::string_view how_to_apply = "run `once schema postgres --apply URL` with the store's URL";
 
-// Revision and oldest program of the database, in one row; null if it has none. A schema of revision 1 has no column
-// for the revision.
+// Revision and oldest program of the database, in one row; null if it has none. A schema of revision 1, which is
+// refused, has no column for the revision.
 inline constexpr std::string_view version_sql =
     "SELECT max(coalesce((to_jsonb(s)->>'revision')::integer, 1))::text, max(s.version)::text FROM once_schema AS s";
 class Rows;
@@ -29,13 +26,8 @@ SchemaVersion version_of(const Rows& rows);
 // The whole schema for an empty database, as a script for the server's own client.
 std::string schema_script();
 
-// Creates the schema or upgrades an older version, and keeps existing data. Safe to repeat, to run concurrently, and to
-// run while gateways are serving, which it does not block. Returns a text that says what was done.
-enum class OlderPrograms : std::uint8_t {
-  stay,     // may use the schema as before
-  retired,  // none is running or will be started, so newer features may be used
-};
-Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings,
-                                 OlderPrograms older = OlderPrograms::stay);
+// Creates the schema or upgrades that of the revision before, and keeps existing data. Safe to repeat, to run
+// concurrently, and to run while gateways are serving, which it does not block. Returns a text that says what was done.
+Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings);
 
 }  // namespace once::postgres

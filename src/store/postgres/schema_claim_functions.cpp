@@ -113,8 +113,7 @@ BEGIN
         previous_state = CASE WHEN o.state = 0 OR gone THEN 3 ELSE o.state END,
         previous_started_at = CASE WHEN gone THEN NULL ELSE o.started_at END,
         started_at = at, lease_until = (at + once_claim.lease)::timestamptz(3), expires_at = (at + once_claim.ttl)::timestamptz(3),
-        sweep_at = (at + once_claim.ttl)::timestamptz(3), ttl = once_claim.ttl, tombstone = interval '0',
-        waited = o.waited AND o.state = 0
+        sweep_at = (at + once_claim.ttl)::timestamptz(3), ttl = once_claim.ttl, tombstone = interval '0'
     WHERE o.id = wanted AND o.fence = held.fence AND o.state = held.state AND o.expires_at = held.expires_at
     RETURNING * INTO held;
     EXIT WHEN FOUND;

@@ -115,7 +115,7 @@ BEGIN
       sweep_at = CASE WHEN expires BETWEEN o.sweep_at - interval '1 hour' AND o.sweep_at + interval '1 hour'
                       THEN o.sweep_at ELSE expires END
   WHERE o.id = held.id;
-  IF held.waited OR (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
+  IF (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
     PERFORM pg_notify('once_ended', encode(held.id, 'hex'));
   END IF;
   -- A client may see the outcome as soon as it is committed, so the commit must be durable.
@@ -151,10 +151,6 @@ BEGIN
   IF lease IS NULL OR lease <= interval '0' THEN
     RAISE EXCEPTION 'lease must be longer than nothing' USING ERRCODE = 'ON002';
   END IF;
-  IF (SELECT max(version) < 3 FROM once_schema) THEN
-    UPDATE once_operations o SET lease_until = until WHERE o.id = held.id;
-    RETURN;
-  END IF;
   INSERT INTO once_leases AS l (id, fence, lease_until) VALUES (held.id, held.fence, until)
   ON CONFLICT (id) DO UPDATE SET fence = EXCLUDED.fence, lease_until = EXCLUDED.lease_until;
 END $body$;
@@ -178,7 +174,7 @@ BEGIN
       sweep_at = CASE WHEN first THEN ended ELSE o.sweep_at END,
       tombstone = CASE WHEN first THEN interval '0' ELSE o.tombstone END
   WHERE o.id = held.id;
-  IF held.waited OR (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
+  IF (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
     PERFORM pg_notify('once_ended', encode(held.id, 'hex'));
   END IF;
 END $body$;

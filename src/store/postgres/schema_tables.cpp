@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS once_operations (
   state               smallint    NOT NULL,              -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
   previous_state      smallint    NOT NULL DEFAULT 3,
   body_kept           boolean     NOT NULL DEFAULT true,  -- in the outcome
-  waited              boolean     NOT NULL DEFAULT false, -- a gateway waits for a notification; see once_leases
+  waited              boolean     NOT NULL DEFAULT false, -- unused; statements of revision 5 name it
   id                  bytea       PRIMARY KEY,
   fingerprint         bytea       NOT NULL,
   nonce               bytea       NOT NULL,              -- of the owner; all zero: no owner
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS once_operations (
 
 -- What gateways write about a running operation: renewals of its lease, and waiters. This is not in
 -- the operation's row, so that a backend can finish it in a transaction that began earlier, at any isolation level. An
--- entry is valid for the claim with the same fence. Used from version 3 on: older programs expect both in the row.
+-- entry is valid for the claim with the same fence.
 CREATE TABLE IF NOT EXISTS once_leases (
   fence       bigint      NOT NULL DEFAULT 0,            -- claims with a lower fence cannot be renewed
   lease_until timestamptz,                               -- null: see the row's lease
@@ -61,27 +61,6 @@ CREATE TABLE IF NOT EXISTS once_chunks (
   PRIMARY KEY (id, nonce, number)
 ) WITH (autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
 
-DO $body$
-DECLARE
-  old  pg_class := (SELECT c FROM pg_class AS c WHERE c.oid = 'once_operations'::regclass);
-  name text;
-  it   record;
-BEGIN
-  FOREACH name IN ARRAY ARRAY['once_leases', 'once_chunks'] LOOP
-    IF (SELECT relowner FROM pg_class WHERE oid = name::regclass) <> old.relowner THEN
-      EXECUTE format('ALTER TABLE %I OWNER TO %I', name, pg_get_userbyid(old.relowner));
-    END IF;
-    -- Gateways get the same rights as on once_operations.
-    FOR it IN SELECT a.privilege_type AS right, a.grantee FROM aclexplode(old.relacl) AS a
-              WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
-                AND NOT has_table_privilege(CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
-                                            name, a.privilege_type) LOOP
-      EXECUTE format('GRANT %s ON %I TO %s', it.right, name,
-                     CASE WHEN it.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(it.grantee)) END);
-    END LOOP;
-  END LOOP;
-END $body$;
-
 -- Only if something is missing: each of these statements waits for all writers and blocks new ones.
 DO $body$ BEGIN
   -- Responses are often already compressed or encrypted. Change this if yours are not.
@@ -91,7 +70,7 @@ DO $body$ BEGIN
   IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_chunks'::regclass AND attname = 'bytes') <> 'e' THEN
     ALTER TABLE once_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL;
   END IF;
-  -- As in earlier revisions. Blocks no session; pages that are already full stay as they are.
+  -- As in revision 5. Blocks no session; pages that are already full stay as they are.
   IF EXISTS (SELECT FROM pg_class WHERE oid = 'once_operations'::regclass AND 'fillfactor=30' = ANY (reloptions)) THEN
     ALTER TABLE once_operations SET (fillfactor = 85);
   END IF;

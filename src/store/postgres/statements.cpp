@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "store/postgres/schema.hpp"
 
 namespace once::postgres {
 
@@ -27,9 +26,6 @@ constexpr std::string_view lease =
     "CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l WHERE l.id = o.id "
     "AND l.fence = o.fence), o.lease_until) ELSE o.lease_until END";
 constexpr std::string_view plain_lease = "o.lease_until";
-// Whether renewals and registrations of waiters are kept in the separate table: only if every program that shares the
-// database knows it.
-constexpr std::string_view aside = "(SELECT max(s.version) >= {} FROM once_schema AS s)";
 // Whether `seize` took it from its owner in this transaction.
 constexpr std::string_view seized =
     "(SELECT l.fence FROM once_leases AS l WHERE l.id = o.id AND l.xmin = pg_current_xact_id()::xid) = o.fence + 1";
@@ -41,7 +37,7 @@ constexpr std::string_view not_expired = "(o.expires_at > {0} OR (o.state = 0 AN
 // Notifies only if there are waiters, because transactions that notify commit one after the other. A full queue would
 // refuse the commit.
 constexpr std::string_view tell =
-    "CASE WHEN (o.waited OR (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id)) "
+    "CASE WHEN (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id) "
     "AND pg_notification_queue_usage() < 0.9 THEN pg_notify('once_ended', encode(o.id, 'hex')) END";
 // Whether chunks of this claim may be read. A fence instead of a flag, because programs of revision 5 would not clear a
 // flag.
@@ -76,7 +72,7 @@ SET state = 0, body_kept = true, outcome = NULL, attempt = i.attempt, fence = gr
     fingerprint = i.fingerprint, nonce = i.nonce, started_at = {now},
     lease_until = coalesce({now} + i.lease, 'infinity'), expires_at = coalesce({now} + i.ttl, 'infinity'),
     sweep_at = coalesce({now} + i.ttl, 'infinity'), ttl = i.ttl, tombstone = i.tombstone, previous_state = i.previous_state,
-    previous_started_at = i.previous_started_at, waited = o.waited AND o.state = 0, tenant = i.tenant, route = i.route
+    previous_started_at = i.previous_started_at, tenant = i.tenant, route = i.route
 FROM unnest($1::bytea[], $3::bytea[], $4::bytea[], $5::interval[], $6::interval[], $7::interval[], $8::text[],
             $9::text[], $10::integer[], $11::smallint[], $12::timestamptz[], $13::bigint[], $14::smallint[],
             $15::timestamptz[])
@@ -112,17 +108,12 @@ WITH owned AS MATERIALIZED (
   WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
 ), beside AS (
   INSERT INTO once_leases AS l (id, fence, lease_until)
-  SELECT id, fence, until FROM owned WHERE {aside} ORDER BY id
+  SELECT id, fence, until FROM owned ORDER BY id
   ON CONFLICT (id) DO UPDATE SET fence = EXCLUDED.fence, lease_until = EXCLUDED.lease_until
   WHERE l.fence <= EXCLUDED.fence
   RETURNING l.id
-), inside AS (
-  UPDATE once_operations AS o SET lease_until = w.until FROM owned AS w
-  WHERE NOT {aside} AND o.id = ANY (ARRAY(SELECT id FROM owned)) AND o.id = w.id AND o.nonce = w.nonce AND o.state = 0
-  RETURNING o.id
 )
-SELECT o.id, o.now, true, {record}, NULL::bytea FROM owned AS o
-WHERE o.id IN (SELECT id FROM beside UNION ALL SELECT id FROM inside))sql";
+SELECT o.id, o.now, true, {record}, NULL::bytea FROM owned AS o WHERE o.id IN (SELECT id FROM beside))sql";
 
 constexpr std::string_view finish_sql = R"sql(
 UPDATE once_operations AS o
@@ -167,16 +158,12 @@ WHERE {mine} AND o.nonce = i.nonce AND o.attempt > 0 AND (o.state <> 0 OR {seize
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
 constexpr std::string_view wait_sql = R"sql(
-WITH beside AS (
-  INSERT INTO once_leases AS l (id, waited)
-  SELECT o.id, true FROM once_operations AS o
-  WHERE {aside} AND o.id = ANY ($1::bytea[]) AND o.state = 0 AND o.xmax = 0
-    AND (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id) IS NOT TRUE
-  ORDER BY o.id
-  ON CONFLICT (id) DO UPDATE SET waited = true
-)
-UPDATE once_operations AS o SET waited = true
-WHERE NOT {aside} AND o.id = ANY ($1::bytea[]) AND o.state = 0 AND NOT o.waited AND o.xmax = 0)sql";
+INSERT INTO once_leases AS l (id, waited)
+SELECT o.id, true FROM once_operations AS o
+WHERE o.id = ANY ($1::bytea[]) AND o.state = 0 AND o.xmax = 0
+  AND (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id) IS NOT TRUE
+ORDER BY o.id
+ON CONFLICT (id) DO UPDATE SET waited = true)sql";
 
 constexpr std::string_view read_sql = R"sql(
 SELECT i.id, {now}, false, {found}, o.outcome
@@ -390,10 +377,9 @@ std::string sql_of(Statement statement) {
   return fmt::format(fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence),
                      fmt::arg("record", record), fmt::arg("found", found), fmt::arg("lease", lease),
                      fmt::arg("lapsed", fmt::format(lapsed, lease, now)), fmt::arg("seized", seized),
-                     fmt::arg("aside", fmt::format(aside, leases_aside_from)), fmt::arg("mine", mine),
-                     fmt::arg("not_expired", fmt::format(not_expired, now, lease)), fmt::arg("tell", tell),
-                     fmt::arg("ends", ends), fmt::arg("has_chunks", has_chunks), fmt::arg("state", state_of(statement)),
-                     fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""),
+                     fmt::arg("mine", mine), fmt::arg("not_expired", fmt::format(not_expired, now, lease)),
+                     fmt::arg("tell", tell), fmt::arg("ends", ends), fmt::arg("has_chunks", has_chunks),
+                     fmt::arg("state", state_of(statement)), fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""),
                      fmt::arg("seen", resolves ? ", seen" : ""), fmt::arg("sweep", sweep_steps_sql()));
 }
 

@@ -13,7 +13,7 @@ namespace once::redis {
 namespace {
 
 constexpr std::uint64_t version = 3;
-constexpr std::uint64_t oldest_version = 2;  // the same format without labels
+constexpr std::uint64_t oldest_version = version - 1;  // the same format without labels
 constexpr std::uint64_t versions_end = 32;
 constexpr std::uint64_t flag_outcome = 1;
 constexpr std::uint64_t flag_labels = 2;
@@ -72,6 +72,12 @@ bool readable(std::string_view packed) {
 
 std::string why_unreadable(std::string_view packed) {
   const std::uint64_t written = packed.size() < 3 ? 0 : read_number(packed, 0, 1);
+  if (written > 0 && written < oldest_version) {
+    return fmt::format(
+        "the record of this key has version {}; this program supports {} and {}: use the version of Once in between "
+        "until it has expired",
+        written, oldest_version, version);
+  }
   if (!is_version(written) || readable(packed)) return "the value of this key is not a record of Once";
   return fmt::format(
       "the record of this key has version {} and needs a program that supports version {}; this program supports {}: "

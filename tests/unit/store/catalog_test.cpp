@@ -85,9 +85,7 @@ TEST(CatalogTypes, people_are_told_of_all_of_them) {
 
 TEST(CatalogTypes, databases_have_a_schema) {
   EXPECT_THAT(find_store("postgres://h")->schema->script(), HasSubstr("CREATE TABLE"));
-  EXPECT_NE(find_store("postgres://h")->schema->retire_older, nullptr);
   EXPECT_THAT(find_store("mysql://h")->schema->script(), HasSubstr("CREATE TABLE"));
-  EXPECT_EQ(find_store("mysql://h")->schema->retire_older, nullptr);
   EXPECT_EQ(find_store("redis://h")->schema, nullptr);
 }
 

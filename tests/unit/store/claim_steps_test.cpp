@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -52,7 +54,6 @@ class ClaimStepsTest : public testing::Test {
   // The next answer comes `after` the question.
   Op* next(Duration after = 1ms) { return steps_.next(store_, now_ += after); }
   void granted() { answer_claim(op_, Verdict::execute, now_); }
-  void verdict(Verdict verdict) { answer_claim(op_, verdict, now_); }
   void failed(StoreFault fault = StoreFault::unavailable) { answer_failed(op_, fault, "as scripted"); }
   Stands stands() const { return steps_.result().stands; }
 
@@ -72,64 +73,38 @@ TEST_F(ClaimStepsTest, a_granted_claim_stands) {
   EXPECT_EQ(next(), nullptr) << "decided once";
 }
 
-TEST_F(ClaimStepsTest, a_verdict_against_us_leaves_nothing) {
-  next();
-  verdict(Verdict::replay);
-  EXPECT_EQ(next(), nullptr);
-  EXPECT_EQ(stands(), Stands::no);
-}
-
-TEST_F(ClaimStepsTest, a_lost_answer_is_asked_for_again_with_the_same_nonce) {
-  next();
-  failed();
-  ASSERT_EQ(next(), &op_);
-  EXPECT_EQ(op_.nonce, nonce_of(1));
-  granted();
-  EXPECT_EQ(next(), nullptr);
-  EXPECT_EQ(stands(), Stands::yes);
-}
-
-TEST_F(ClaimStepsTest, a_copy_in_flight_may_stand_whatever_the_next_answer_is) {
-  next();
-  failed();
-  next();
-  verdict(Verdict::in_flight);
-  EXPECT_EQ(next(), nullptr);
-  EXPECT_EQ(stands(), Stands::perhaps);
-}
-
-TEST_F(ClaimStepsTest, two_lost_answers_are_enough) {
-  next();
-  failed();
-  next();
-  failed();
-  EXPECT_EQ(next(), nullptr);
-  EXPECT_EQ(op_.status, OpStatus::failed);
-  EXPECT_EQ(stands(), Stands::perhaps);
-}
-
-TEST_F(ClaimStepsTest, a_store_that_used_up_its_time_is_not_asked_again) {
-  next();
-  failed();
-  EXPECT_EQ(next(500ms), nullptr);
-  EXPECT_EQ(stands(), Stands::perhaps);
-}
-
-TEST_F(ClaimStepsTest, a_refusal_changed_nothing_unless_an_answer_was_lost_before) {
-  for (const StoreFault fault : {StoreFault::refused, StoreFault::full}) {
+TEST_F(ClaimStepsTest, what_stands_depends_on_all_answers_of_the_store) {
+  constexpr StoreFault lost = StoreFault::unavailable;
+  struct Row {
+    std::string_view story;
+    std::vector<std::variant<Verdict, StoreFault>> answers;
+    Stands stands;
+    Duration after = 1ms;  // each question
+  };
+  for (const Row& row : std::vector<Row>{
+           {"a verdict against us leaves nothing", {Verdict::replay}, Stands::no},
+           {"a lost answer is asked for again", {lost, Verdict::execute}, Stands::yes},
+           {"a copy may be on its way, whatever the next answer is", {lost, Verdict::in_flight}, Stands::perhaps},
+           {"two lost answers are enough", {lost, lost}, Stands::perhaps},
+           {"a store that used up its time is not asked again", {lost}, Stands::perhaps, 500ms},
+           {"a refusal changed nothing", {StoreFault::refused}, Stands::no},
+           {"nor does a full store", {StoreFault::full}, Stands::no},
+           {"unless an answer was lost before a refusal", {lost, StoreFault::refused}, Stands::perhaps},
+           {"or before a full store", {lost, StoreFault::full}, Stands::perhaps}}) {
+    SCOPED_TRACE(row.story);
     Op op = claim_op();
-    ClaimSteps at_once(op);
-    at_once.next(store_, now_);
-    answer_failed(op, fault, "");
-    EXPECT_EQ(at_once.next(store_, now_), nullptr);
-    EXPECT_EQ(at_once.result().stands, Stands::no);
-    ClaimSteps second(op);
-    second.next(store_, now_);
-    answer_failed(op, StoreFault::unavailable, "");
-    ASSERT_EQ(second.next(store_, now_), &op);
-    answer_failed(op, fault, "");
-    EXPECT_EQ(second.next(store_, now_), nullptr);
-    EXPECT_EQ(second.result().stands, Stands::perhaps);
+    ClaimSteps steps(op);
+    Time now = start;
+    for (const auto& answer : row.answers) {
+      ASSERT_EQ(steps.next(store_, now), &op);
+      EXPECT_EQ(op.nonce, nonce_of(1));
+      if (const auto* const verdict = std::get_if<Verdict>(&answer)) answer_claim(op, *verdict, now);
+      if (const auto* const fault = std::get_if<StoreFault>(&answer)) answer_failed(op, *fault, "as scripted");
+      now += row.after;
+    }
+    EXPECT_EQ(steps.next(store_, now), nullptr);
+    EXPECT_EQ(steps.result().stands, row.stands);
+    EXPECT_EQ(op.status == OpStatus::failed, std::holds_alternative<StoreFault>(row.answers.back()));
   }
 }
 

@@ -1,7 +1,5 @@
 #include "store/server/connection_pool.hpp"
 
-#include <netinet/in.h>
-
 #include <atomic>
 #include <cerrno>
 #include <latch>
@@ -9,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/descriptor.hpp"
+#include "tests/unit/support/loopback.hpp"
 
 namespace once::store {
 namespace connection_pool_test {
@@ -22,24 +20,6 @@ struct FakeConnection {
 };
 
 constexpr auto never = std::chrono::nanoseconds::max();
-
-// Two ends of a connection on loopback.
-struct Ends {
-  Descriptor near{::socket(AF_INET, SOCK_STREAM, 0)};
-  Descriptor far{};
-
-  Ends() {
-    const Descriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    auto* at = reinterpret_cast<sockaddr*>(&address);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(listener.get(), at, size), 0);
-    EXPECT_EQ(::listen(listener.get(), 1), 0);
-    EXPECT_EQ(::getsockname(listener.get(), at, &size), 0);
-    EXPECT_EQ(::connect(near.get(), at, size), 0);
-    far = Descriptor(::accept(listener.get(), nullptr, nullptr));
-  }
-};
 
 class ConnectionPoolTest : public testing::Test {
  protected:
@@ -103,16 +83,18 @@ TEST_F(ConnectionPoolTest, those_that_nobody_uses_can_be_dropped) {
 }
 
 TEST_F(ConnectionPoolTest, a_connection_that_is_dropped_is_reset) {
-  Ends ends;
+  const LoopbackListener server;
+  Descriptor near = connect_to_loopback(server.port());
+  const Descriptor far = server.accept();
   ConnectionPool<FakeConnection> pool(1, counts, connect());
   {
     auto lease = pool.take(never);
     ASSERT_TRUE(lease.has_value());
-    (*lease)->socket = std::move(ends.near);
+    (*lease)->socket = std::move(near);
     lease->drop();
   }
   char byte = 0;
-  EXPECT_EQ(::recv(ends.far.get(), &byte, 1, 0), -1);
+  EXPECT_EQ(::recv(far.get(), &byte, 1, 0), -1);
   EXPECT_EQ(errno, ECONNRESET);
 }
 

@@ -1,6 +1,5 @@
 // A call of a store behind a server ends in time, also if the server takes a connection and says nothing. What waits
 // here for longer than it should waits for an hour.
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,11 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "base/clock.hpp"
-#include "base/descriptor.hpp"
 #include "store/mysql/connector.hpp"
 #include "store/postgres/connection.hpp"
 #include "store/redis/link.hpp"
 #include "store/server/cutter.hpp"
+#include "tests/unit/support/loopback.hpp"
 
 namespace once::store {
 namespace deadline_test {
@@ -23,21 +22,11 @@ using namespace std::chrono_literals;
 
 class SilentServer : public testing::Test {
  protected:
-  SilentServer() {
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    auto* at = reinterpret_cast<sockaddr*>(&address);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(listener_.get(), at, size), 0);
-    EXPECT_EQ(::listen(listener_.get(), 8), 0);
-    EXPECT_EQ(::getsockname(listener_.get(), at, &size), 0);
-    port_ = ntohs(address.sin_port);
-  }
   std::string url(std::string_view scheme) const {
-    return std::string(scheme) + "://user@127.0.0.1:" + std::to_string(port_) + "/database";
+    return std::string(scheme) + "://user@127.0.0.1:" + std::to_string(listener_.port()) + "/database";
   }
 
-  Descriptor listener_{::socket(AF_INET, SOCK_STREAM, 0)};
-  std::uint16_t port_ = 0;
+  const LoopbackListener listener_;
   ServerSettings patient_{.connect_timeout = 1h, .timeout = 1h};
 };
 

@@ -23,10 +23,10 @@ const auto nonce = counted_from<Nonce>(0x40);
 constexpr Time then{Duration(1'767'225'600'000)};
 
 constexpr std::string_view header_hex =
-    "4f4e43454a524e4c03000000a4e40f4fa0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "4f4e43454a524e4c050000004b445d98a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010600";
 constexpr std::string_view header_of_first_hex =
-    "4f4e43454a524e4c03000000a76764bda0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "4f4e43454a524e4c0500000048c7366aa0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010601";
 constexpr std::string_view header_of_version_5_hex =
     "4f4e43454a524e4c030000003d4ce87ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
@@ -34,15 +34,6 @@ constexpr std::string_view header_of_version_5_hex =
 constexpr std::string_view header_of_version_4_hex =
     "4f4e43454a524e4c030000004ad44a68a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010400";
-constexpr std::string_view header_of_version_3_hex =
-    "4f4e43454a524e4c02000000a5e949b6a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010300";
-constexpr std::string_view header_of_version_2_hex =
-    "4f4e43454a524e4c020000003c41ae82a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010000";
-constexpr std::string_view header_of_version_1_hex =
-    "4f4e43454a524e4c01000000332af16ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010000";
 // By version 7, one that version 6 can read and one that it cannot.
 constexpr std::string_view header_for_version_6_hex =
     "4f4e43454a524e4c0600000033b7a062a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
@@ -77,20 +68,21 @@ constexpr std::string_view chunk_hex =
     "18191a1b1c1d1e1f404142434445464748494a4b4c4d4e4f646174613a20310a0a00000000000000";
 constexpr std::string_view mark_hex = "18000000cf40c30403000000000000001001000000000000d0afda769b010000";
 
-// The first segment of a journal: a mark, a claim, its outcome, another claim, its release, a third claim.
+// The first segment of a journal, by version 5: a mark, a claim, its outcome, another claim, its release, a third
+// claim.
 constexpr std::string_view file_hex =
-    "4f4e43454a524e4c0100000079f838f5a0a1a2a3a4a5a6a7a8a9aaabacadaeaf01000000000000000000000000000000"
-    "000000000000000000a8da769b01000018000000f289f7780300000000000000400000000000000000a8da769b010000"
-    "70000000af2050e70100000001000000010000000000000000a8da769b0100000004017c9b0100000001020304050607"
+    "4f4e43454a524e4c03000000741d4a17a0a1a2a3a4a5a6a7a8a9aaabacadaeaf01000000000000000000000000000000"
+    "000000000000000000a8da769b0105011800000022da0edc0300000000000000400000000000000000a8da769b010000"
+    "700000003e484c8f0100000001000000010000000000000000a8da769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
-    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7a000000302fb7c201010200010000000100000000000000"
+    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7a0000009ef37c9301010200010000000100000000000000"
     "00a8da769b0100000004017c9b010000000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
     "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f"
-    "74686520616e7377657200000000000070000000887427940100000001000000020000000000000000a8da769b010000"
+    "74686520616e7377657200000000000070000000191c3bfc0100000001000000020000000000000000a8da769b010000"
     "0004017c9b010000606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f2021222324252627"
-    "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f30000000d7dc738f"
+    "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f300000009e4592e8"
     "02000000000000000200000000000000606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f"
-    "7000000024444afd0100000001000000030000000000000000a8da769b0100000004017c9b0100002021222324252627"
+    "70000000b52c56950100000001000000030000000000000000a8da769b0100000004017c9b0100002021222324252627"
     "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f202122232425262728292a2b2c2d2e2f3031323334353637"
     "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f";
 
@@ -102,9 +94,9 @@ SegmentHeader header() {
           .created_at = then};
 }
 
-// Of the segment that the frames below are in, which version 2 has begun.
+// Of the segment that the frames are in.
 std::uint32_t salt() {
-  return decode_header(*from_hex(header_of_version_2_hex))->salt;
+  return 0x82ae413c;
 }
 
 Record record() {
@@ -133,17 +125,9 @@ TEST(JournalFormat, a_header_is_these_bytes) {
   EXPECT_EQ(read->previous_end, 4096U);
   EXPECT_EQ(read->last_fence, Fence{41});
   EXPECT_EQ(read->created_at, then);
-  EXPECT_EQ(read->needs, 3U);
+  EXPECT_EQ(read->needs, 5U);
   EXPECT_EQ(read->written_by, 6U);
   EXPECT_EQ(read->salt, made.salt);
-  for (const std::string_view hex : {header_of_version_1_hex, header_of_version_2_hex}) {
-    const auto earlier = decode_header(*from_hex(hex));
-    ASSERT_TRUE(earlier.has_value());
-    EXPECT_EQ(earlier->number, SegmentNumber{7});
-    EXPECT_EQ(earlier->created_at, then);
-    EXPECT_EQ(earlier->written_by, 0U);
-    EXPECT_NE(earlier->salt, made.salt);
-  }
 }
 
 TEST(JournalFormat, a_header_says_whether_a_process_began_with_it) {
@@ -164,11 +148,11 @@ TEST(JournalFormat, a_header_says_which_version_can_read_it) {
   EXPECT_EQ(decode_header(newer).error(), HeaderFault::newer_version);
   EXPECT_EQ(needed_version(newer), 7U);
   EXPECT_TRUE(decode_header(newer, 7).has_value());
-  EXPECT_TRUE(decode_header(*from_hex(header_hex), 3).has_value()) << "version 3 can read what version 6 writes";
-  EXPECT_EQ(decode_header(*from_hex(header_hex), 2).error(), HeaderFault::newer_version);
-  EXPECT_EQ(decode_header(*from_hex(header_of_version_3_hex))->written_by, 3U);
-  EXPECT_EQ(decode_header(*from_hex(header_of_version_4_hex))->written_by, 4U);
+  EXPECT_TRUE(decode_header(*from_hex(header_hex), 5).has_value()) << "version 5 can read what version 6 writes";
+  EXPECT_EQ(decode_header(*from_hex(header_hex), 4).error(), HeaderFault::newer_version);
   EXPECT_EQ(decode_header(*from_hex(header_of_version_5_hex))->written_by, 5U);
+  EXPECT_EQ(decode_header(*from_hex(header_of_version_4_hex)).error(), HeaderFault::older_version);
+  EXPECT_EQ(writer_of(*from_hex(header_of_version_4_hex)), 4U);
 }
 
 TEST(JournalFormat, what_a_later_version_marks_as_not_needed_is_skipped) {
@@ -237,8 +221,8 @@ TEST(JournalFormat, a_put_whose_body_is_in_chunks_is_these_bytes) {
   EXPECT_EQ(chunk_count(*decode_frame(*from_hex(put_hex), salt())), 0U);
 }
 
-// They take 4 bytes of the extra part for a sum, skip the rest, and go by the flag for a body that is not kept.
-TEST(JournalFormat, earlier_versions_read_a_body_in_chunks_as_not_kept) {
+// It takes 4 bytes of the extra part for a sum, skips the rest, and goes by the flag for a body that is not kept.
+TEST(JournalFormat, version_5_reads_a_body_in_chunks_as_not_kept) {
   const std::string bytes = *from_hex(put_in_chunks_hex);
   const std::string_view payload = *decode_frame(bytes, salt());
   constexpr std::size_t extra_at = 120;
@@ -338,9 +322,6 @@ TEST(JournalFormat, a_chunk_is_these_bytes) {
   EXPECT_EQ(chunk_bytes(payload->substr(0, chunk_head)), "");
   EXPECT_TRUE(glance(payload->substr(0, chunk_head)).has_value());
   EXPECT_FALSE(glance(payload->substr(0, chunk_head - 1)).has_value());
-  // What version 4 asks of a frame that it skips.
-  EXPECT_GE(static_cast<std::uint8_t>((*payload)[0]), 128);
-  EXPECT_GE(chunk_head, 24U);
 }
 
 TEST(JournalFormat, a_mark_is_these_bytes) {
@@ -480,7 +461,7 @@ TEST(JournalFormat, segments_have_one_name_each) {
   }
 }
 
-TEST(JournalFormat, a_file_of_version_1_can_be_read) {
+TEST(JournalFormat, a_file_of_version_5_can_be_read) {
   JournalMachine machine(1);
   machine.platter.put("0000000001.segment", *from_hex(file_hex));
   ASSERT_TRUE(machine.start()) << machine.refusal;

@@ -29,7 +29,7 @@ namespace mysql_test {
 using namespace support;
 }
 
-namespace schema_upgrade {
+namespace sql_test {
 using namespace support;
 }
 
