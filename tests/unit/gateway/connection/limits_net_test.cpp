@@ -146,9 +146,8 @@ TEST(LimitsOnNet, an_idle_connection_is_closed_quietly_and_one_in_use_is_not) {
 // A refusal does not wait for the body, which would cost time and memory.
 TEST(LimitsOnNet, too_many_requests_in_progress_are_refused_before_their_body) {
   for (const bool of_caller : {false, true}) {
-    Stage stage([&](ServingSettings& all) {
-      (of_caller ? all.limits.caller.in_flight : all.limits.max_in_flight) = 1;
-    });
+    Stage stage(
+        [&](ServingSettings& all) { (of_caller ? all.limits.caller.in_flight : all.limits.max_in_flight) = 1; });
     Peer* backend = nullptr;
     stage.serve = [&](const Stage::Served& served) {
       served.request.has("Idempotency-Key") ? void(backend = &served.peer) : served.peer.send(fine);
@@ -271,7 +270,8 @@ TEST(LimitsOnNet, new_keys_of_one_caller_come_at_their_rate) {
 // Clients that are just fast enough not to be cut off make room for a newcomer, if their address has many of them.
 TEST(LimitsOnNet, slow_connections_of_an_address_that_has_many_make_room) {
   for (const std::string_view data :
-       {"GET /large HTTP/1.1\r\nHost: a\r\n\r\n", "POST /x HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: 9999\r\n\r\nx",
+       {"GET /large HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /x HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: 9999\r\n\r\nx",
         "GET / HTTP/1.1\r\nHost: a"}) {
     for (const std::size_t rate : {100U, 0U}) {
       SCOPED_TRACE(fmt::format("{} {}", data, rate));
@@ -286,7 +286,8 @@ TEST(LimitsOnNet, slow_connections_of_an_address_that_has_many_make_room) {
       stage.serve = [](const Stage::Served& served) {
         const std::size_t size = served.request.target == "/large" ? 1'000'000 : 2;
         if (served.whole) {
-          served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", size, std::string(size, 'x')));
+          served.peer.send(
+              fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", size, std::string(size, 'x')));
         }
       };
       const auto slow = [&](std::string_view address) -> StageClient& {
@@ -324,7 +325,8 @@ TEST(LimitsOnNet, a_client_behind_a_load_balancer_has_limits_of_its_own) {
   const auto from = [&](std::string_view address) -> StageClient& {
     StageClient& client = stage.client();
     client.reader.expect("GET");
-    client.peer->send(fmt::format("PROXY TCP4 {} 192.0.2.9 4711 443\r\nGET /page HTTP/1.1\r\nHost: api.test\r\n\r\n", address));
+    client.peer->send(
+        fmt::format("PROXY TCP4 {} 192.0.2.9 4711 443\r\nGET /page HTTP/1.1\r\nHost: api.test\r\n\r\n", address));
     stage.run(1s);
     return client;
   };

@@ -75,7 +75,8 @@ TEST(MessagesOnNet, interim_responses_come_before_the_final_one_and_not_to_http_
       answer_with(stage,
                   "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: X-Hop\r\n"
                   "X-Hop: 1\r\nContent-Length: 0\r\n\r\n"
-                  "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n");
+                  "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n5\r\nhello\r\n0\r\nX-T: "
+                  "1\r\n\r\n");
       StageClient& client = stage.client();
       client.ask(request("POST", fmt::format("{}Connection: keep-alive\r\n", key), version));
       stage.run(1s);
@@ -139,8 +140,8 @@ TEST(MessagesOnNet, what_belongs_to_the_connection_stays_there_in_both_direction
                "5\r\nhello\r\n0\r\nX-T: 1\r\nIdempotency-Claim: 2\r\n\r\n");
     stage.run(1s);
     for (const Message& message : {got, client.response()}) {
-      for (const std::string_view name :
-           {"Keep-Alive", "X-Hop", "X-Hop-2", "Proxy-Connection", "Proxy-Authorization", "TE", "Upgrade", "Trailer", "X-T"}) {
+      for (const std::string_view name : {"Keep-Alive", "X-Hop", "X-Hop-2", "Proxy-Connection", "Proxy-Authorization",
+                                          "TE", "Upgrade", "Trailer", "X-T"}) {
         EXPECT_FALSE(message.has(name)) << name;
       }
       EXPECT_EQ(message.field("X-Kept"), "3");
@@ -153,13 +154,15 @@ TEST(MessagesOnNet, what_belongs_to_the_connection_stays_there_in_both_direction
 
 // Each of them decides what the request is or whose. Nothing reaches the backend.
 TEST(MessagesOnNet, a_connection_field_cannot_name_what_a_request_is_and_whose) {
-  for (const std::string_view name : {"Host", "content-length", "Content-Type", "Authorization", "Cookie", "Idempotency-Key",
-                                      "Idempotency_Key", "X-Forwarded-Proto", "x-forwarded-for", "Forwarded", "X-Real-IP"}) {
+  for (const std::string_view name :
+       {"Host", "content-length", "Content-Type", "Authorization", "Cookie", "Idempotency-Key", "Idempotency_Key",
+        "X-Forwarded-Proto", "x-forwarded-for", "Forwarded", "X-Real-IP"}) {
     for (const std::string_view key : keys) {
       Stage stage;
       StageClient& client = stage.client();
-      client.ask(request("POST", fmt::format("{}Authorization: a\r\nConnection: X-Other,,{} , x\r\nContent-Length: 0\r\n",
-                                             key, name)));
+      client.ask(request(
+          "POST",
+          fmt::format("{}Authorization: a\r\nConnection: X-Other,,{} , x\r\nContent-Length: 0\r\n", key, name)));
       stage.run(1s);
       EXPECT_EQ(client.response().status, 400) << name;
       EXPECT_EQ(stage.connections.size(), 0U) << name;
@@ -265,8 +268,8 @@ TEST(MessagesOnNet, a_body_is_asked_for_once_and_only_if_it_is_wanted) {
     int status;
   };
   for (const auto& [key, early, backend_says, asked, status] :
-       {Case{"k", false, 0, 1, 200}, Case{"k", true, 0, 0, 200}, Case{"a b", false, 0, 0, 400}, Case{"", false, 100, 1, 200},
-        Case{"", false, 0, 1, 200}, Case{"", false, 417, 0, 417}}) {
+       {Case{"k", false, 0, 1, 200}, Case{"k", true, 0, 0, 200}, Case{"a b", false, 0, 0, 400},
+        Case{"", false, 100, 1, 200}, Case{"", false, 0, 1, 200}, Case{"", false, 417, 0, 417}}) {
     SCOPED_TRACE(fmt::format("{} {} {}", key, early, backend_says));
     Stage stage;
     stage.serve = [&, said = backend_says](const Stage::Served& served) {
@@ -308,7 +311,7 @@ TEST(MessagesOnNet, a_keyed_response_that_is_not_whole_is_an_unknown_outcome) {
       {std::string(chunked) + "zz\r\n", Fault::chunk},
       {std::string(chunked) + "0\r\n" + std::string(100'000, 'T'), Fault::chunk},
       {"HTTP/1.1 abc\r\n\r\n", Fault::status_line},
-      {"SSH-2.0-OpenSSH_9.2\r\n\r\n", Fault::version},
+      {"SSH-2.0-OpenSSH_9.2\r\n\r\n", Fault::status_line},
       {"HTTP/2.0 200 OK\r\n\r\n", Fault::version},
       {"HTTP/1.1 200 OK\r\nX : 1\r\n\r\n", Fault::field},
       {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc", Fault::framing},
@@ -361,7 +364,8 @@ TEST(MessagesOnNet, a_status_that_does_not_exist_is_an_error_of_the_backend) {
   }
 }
 
-// Hosts are tenants: the host is part of every scope, however it is written, and a proxy's word counts if it is trusted.
+// Hosts are tenants: the host is part of every scope, however it is written, and a proxy's word counts if it is
+// trusted.
 TEST(MessagesOnNet, another_host_has_keys_of_its_own) {
   struct Case {
     bool trusted;

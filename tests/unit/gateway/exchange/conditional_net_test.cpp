@@ -84,12 +84,16 @@ TEST(ConditionalOnNet, a_write_is_let_in_or_refused_before_it_is_sent) {
     int status;
   };
   for (const auto& [fields, path, body, state, status] :
-       {Case{"If-Match: *\r\n", "/doc", "new", "200 OK", 200}, Case{"If-Match: \"x\"\r\n", "/doc", "new", "200 OK", 412},
+       {Case{"If-Match: *\r\n", "/doc", "new", "200 OK", 200},
+        Case{"If-Match: \"x\"\r\n", "/doc", "new", "200 OK", 412},
         Case{"If-Match: *\r\n", "/doc", "new", "404 Not Found", 412},
         Case{"If-None-Match: *\r\n", "/doc", "new", "404 Not Found", 200},
-        Case{"If-None-Match: *\r\n", "/doc", "new", "200 OK", 412}, Case{"If-Match: abc\r\n", "/doc", "new", "200 OK", 400},
-        Case{"If-Match: \"open\r\n", "/doc", "new", "200 OK", 400}, Case{"If-Match: *, \"a\"\r\n", "/doc", "new", "200 OK", 400},
-        Case{"If-Match: *\r\n", "/doc", "new", "500 Broken", 502}, Case{"If-Match: *\r\n", "/doc", "new", "403 Forbidden", 412},
+        Case{"If-None-Match: *\r\n", "/doc", "new", "200 OK", 412},
+        Case{"If-Match: abc\r\n", "/doc", "new", "200 OK", 400},
+        Case{"If-Match: \"open\r\n", "/doc", "new", "200 OK", 400},
+        Case{"If-Match: *, \"a\"\r\n", "/doc", "new", "200 OK", 400},
+        Case{"If-Match: *\r\n", "/doc", "new", "500 Broken", 502},
+        Case{"If-Match: *\r\n", "/doc", "new", "403 Forbidden", 412},
         Case{"If-Match: *\r\n", "/doc", std::string(1001, 'x'), "200 OK", 413},
         Case{"", "/doc", "new", "500 Broken", 200}}) {
     for (const std::string_view key : {"", "Idempotency-Key: k\r\n"}) {
@@ -134,7 +138,8 @@ TEST(ConditionalOnNet, a_slow_uploader_does_not_make_another_writer_wait) {
   }
 }
 
-// The writer that is at the backend keeps the resource, also when its client has left, until the whole response is here.
+// The writer that is at the backend keeps the resource, also when its client has left, until the whole response is
+// here.
 TEST(ConditionalOnNet, a_resource_is_free_when_its_writer_has_ended_and_not_when_its_client_left) {
   const std::string whole = "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n" + std::string(2000, 'x');
   for (const std::string_view key : {"", "Idempotency-Key: k\r\n"}) {

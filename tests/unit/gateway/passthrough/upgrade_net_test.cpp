@@ -1,5 +1,5 @@
-// Requests without a key whose backend upgrades, fails, falls silent or closes a kept connection: what is switched, what
-// is sent again, and what the client is told.
+// Requests without a key whose backend upgrades, fails, falls silent or closes a kept connection: what is switched,
+// what is sent again, and what the client is told.
 #include <gtest/gtest.h>
 
 #include "tests/unit/support/sim_stage.hpp"
@@ -32,7 +32,8 @@ TEST(UpgradeOnNet, only_protocols_that_are_allowed_are_offered_and_not_beside_a_
   for (const auto& [protocols, fields, body, offered] :
        {Case{"websocket", "", "", "websocket"}, Case{"WebSocket/13", "", "", "WebSocket/13"}, Case{"echo", "", "", ""},
         Case{"TLS/1.0", "", "", ""}, Case{"HTTP/2.0", "", "", ""}, Case{"echo, websocket", "", "", "websocket"},
-        Case{"x-websocket", "", "", ""}, Case{"", "", "", ""}, Case{"websocket", "Content-Length: 0\r\n", "", "websocket"},
+        Case{"x-websocket", "", "", ""}, Case{"", "", "", ""},
+        Case{"websocket", "Content-Length: 0\r\n", "", "websocket"},
         Case{"websocket", "Content-Length: 5\r\n", "hello", ""},
         Case{"websocket", "Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n", ""}}) {
     Stage stage;
@@ -61,8 +62,9 @@ TEST(UpgradeOnNet, a_backend_switches_only_to_what_it_was_offered) {
       Stage stage;
       stage.serve = [&, to = to](const Stage::Served& served) {
         stage.connections[served.connection]->reader.begin_tunnel();
-        served.peer.send(fmt::format("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{}X-Padding: {}\r\n\r\n", to,
-                                     std::string(padding, 'p')));
+        served.peer.send(
+            fmt::format("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{}X-Padding: {}\r\n\r\n", to,
+                        std::string(padding, 'p')));
       };
       StageClient& client = stage.client();
       client.ask(request("GET /socket", asked.empty() ? "" : offering(asked)));
