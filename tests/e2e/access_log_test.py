@@ -56,28 +56,6 @@ class AccessLog(EndToEnd):
         self.assertGreater(other["upstream_ms"], 0)
         self.assertNotIn("secret", gateway.stdout)
 
-    def test_a_line_of_a_conditional_write_with_a_key_names_its_server(self):
-        backend = self.backend()
-        gateway = self.configured(backend)
-        self.assertEqual(gateway.ask("PATCH", "/documents/1", key="one", fields=[("If-Match", "*")]).status, 201)
-        line = self.lines(gateway)[0]
-        self.assertEqual((line["result"], line["server"]), ("executed", f"127.0.0.1:{backend.port}"))
-        self.assertGreater(line["upstream_ms"], 0)
-
-    def test_bytes_are_those_that_were_sent(self):
-        gateway = self.configured(self.backend(lambda _, to: to.reply(200, body=b"x" * 300_000)))
-        with gateway.connect() as client:
-            client.send(request_bytes("GET", "/elsewhere", fields=[("Connection", "close")]))
-            received = client.read_to_end()
-        self.assertEqual(self.lines(gateway)[0]["bytes"], len(received))
-
-    def test_the_client_behind_a_trusted_proxy_is_the_one_it_names(self):
-        backend = self.backend()
-        gateway = self.configured(backend, proxies="[127.0.0.1]")
-        gateway.ask("GET", "/orders/1", fields=[("X-Forwarded-For", "203.0.113.7")])
-        gateway.ask("GET", "/orders/1")
-        self.assertEqual([line["client"] for line in self.lines(gateway, 2)], ["203.0.113.7", "127.0.0.1"])
-
     def test_a_reload_turns_it_on_and_off(self):
         backend = self.backend()
         gateway = self.configured(backend, access="off")
@@ -107,19 +85,6 @@ class AccessLog(EndToEnd):
         paths = [[json.loads(line)["path"] for line in name.read_text().splitlines()] for name in (folder / "access.log.1", file)]
         self.assertEqual(paths, [["/orders/before"], ["/orders/after"]])
         self.assertEqual(gateway.stdout, "")
-
-    def test_a_file_that_cannot_be_opened_is_refused(self):
-        backend = self.backend()
-        gateway = self.configured(backend)
-        missing = self.text(backend, file="/nowhere/access.log")
-        done = self.reload(gateway, missing)
-        self.assertIn("log.access_file: /nowhere/access.log: No such file or directory", done.stderr)
-        gateway.ask("GET", "/orders/still")
-        self.assertEqual(self.lines(gateway)[0]["path"], "/orders/still")
-        for command in ("serve", "check"):
-            done = run_once(command, "--config", str(gateway.folder / "once.yaml"), "--listen", "127.0.0.1:0", "--admin", "off")
-            self.assertIn("log.access_file: /nowhere/access.log: No such file or directory", done.stderr)
-            self.assertNotEqual(done.returncode, 0)
 
     def test_a_reader_that_does_not_read_holds_up_no_request(self):
         backend = self.backend()

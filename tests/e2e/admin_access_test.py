@@ -3,14 +3,12 @@ import contextlib
 import json
 import os
 import re
-import resource
-import signal
 import socket
 import subprocess
 import unittest
 
-from harness import EndToEnd, run_once
-from wire import Client, field_lines, wait_until
+from harness import Sharing, run_once
+from wire import Client
 
 TOKEN = "a-token-that-is-long-enough"
 CHANGE = ("Once-Admin", "1")
@@ -19,7 +17,7 @@ PAGE = ("/", "/style.css", "/main.js", "/icon.svg")
 DATA = ("/metrics", "/v1/stats", "/v1/history", "/v1/events", "/unknown")
 
 
-class AdminAccess(EndToEnd):
+class AdminAccess(Sharing):
     def setUp(self):
         super().setUp()
         self.upstream = self.backend()
@@ -53,8 +51,8 @@ class AdminAccess(EndToEnd):
 
 class Commands(AdminAccess):
     def test_no_proxy_hears_of_the_token_or_decides_about_health(self):
-        proxy = self.backend(lambda _, to: to.reply(200, body=b"ok"))
-        gateway = self.with_token()
+        proxy = self.backend(lambda _, to: to.reply(200, body=b"ok"), own=True)
+        gateway = self.with_token(own=True)
         address = f"127.0.0.1:{gateway.admin_port}"
         names = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
         environment = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
@@ -70,7 +68,7 @@ class Commands(AdminAccess):
         self.assertEqual((sent.returncode, len(proxy.requests)), (0, 1), "once send uses the proxies that are set")
 
     def test_commands_say_how_to_give_the_token(self):
-        gateway = self.with_token()
+        gateway = self.with_token(own=True)
         address = f"127.0.0.1:{gateway.admin_port}"
         plain = {name: value for name, value in os.environ.items() if name != "ONCE_ADMIN_TOKEN"}
         for command in (("keys", "list"), ("reload",)):
@@ -137,24 +135,6 @@ class OnLoopback(AdminAccess):
         self.assertEqual([line for line in gateway.log_lines() if line["message"] == "reloaded"], [])
 
 
-class Connections(AdminAccess):
-    MOST = 1024  # connections to the admin interface
-
-    def test_idle_connections_do_not_starve_health(self):
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * self.MOST)), hard))
-        gateway = self.with_token()
-        idle = []
-        self.addCleanup(lambda: [each.close() for each in idle])
-        for number in range(self.MOST + 100):
-            idle.append(socket.create_connection(("127.0.0.1", gateway.admin_port), 60))
-            if number % 2:
-                idle[-1].sendall(b"POST /v1/login HTTP/1.1\r\nHost: localhost\r\n")
-        for path in OPEN:
-            self.assertEqual(gateway.admin(path).status, 200, path)
-        self.assertEqual(run_once("health", "--admin", f"127.0.0.1:{gateway.admin_port}").returncode, 0)
-
-
 class WithToken(AdminAccess):
     def test_only_health_and_the_page_itself_are_open(self):
         gateway = self.with_token()
@@ -168,30 +148,6 @@ class WithToken(AdminAccess):
         self.assertEqual(gateway.admin("/metrics", fields=[self.bearer(), ("Host", "gateway.internal")]).status, 200)
         self.assertEqual(gateway.admin("/v1/reload", "POST", [CHANGE, self.bearer()], b"").status, 200)
         self.assertEqual(gateway.admin("/v1/reload", "POST", [self.bearer()], b"").status, 400)
-
-    def announce(self, gateway, target, fields):
-        """The answer to the head of a POST whose body does not come."""
-        client = Client(gateway.admin_port)
-        self.addCleanup(client.close)
-        fields = [("Host", "localhost"), *fields, ("Content-Length", "1000000")]
-        client.send(f"POST {target} HTTP/1.1\r\n".encode() + field_lines(fields) + b"\r\n")
-        first, got, _ = client.read_head()
-        return first, got
-
-    def test_a_body_is_not_read_before_the_token(self):
-        gateway = self.with_token()
-        for target, fields in (("/v1/keys/find", [CHANGE]), ("/v1/keys/find", [CHANGE, self.bearer("wrong")]),
-                               ("/v1/reload", []), ("/v1/login", [])):
-            first, got = self.announce(gateway, target, fields)
-            self.assertIn(first.split()[1], ("400", "401"), target)
-            self.assertIn(("Connection", "close"), got, target)
-        self.assertEqual(self.announce(gateway, "/v1/login", [CHANGE])[0].split()[1], "413", "a login is small")
-
-    def test_a_wrong_token_is_refused_however_it_is_sent(self):
-        gateway = self.with_token()
-        for value in ("Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN} x"):
-            self.assertEqual(gateway.admin("/metrics", fields=[("Authorization", value)]).status, 401, value)
-        self.assertEqual(gateway.admin("/metrics", fields=[self.bearer(), self.bearer("another")]).status, 401)
 
     def test_a_session_begins_with_the_token_and_ends_with_logout(self):
         gateway = self.with_token()
@@ -233,7 +189,7 @@ class WithToken(AdminAccess):
 
     def test_after_too_many_wrong_tokens_none_is_looked_at_for_a_while(self):
         clock = self.clock()
-        gateway = self.with_token(clock=clock)
+        gateway = self.with_token(clock=clock, own=True)
         mine = self.session(gateway)
         statuses = [self.login(gateway, f"guess-{number}").status for number in range(10)]
         self.assertEqual(statuses, [401] * 10)
@@ -247,7 +203,7 @@ class WithToken(AdminAccess):
 
     def test_whoever_is_refused_leaves_a_line(self):
         clock = self.clock()
-        gateway = self.with_token(clock=clock)
+        gateway = self.with_token(clock=clock, own=True)
 
         def told():
             return [(line["peer"], line["reason"], line["path"]) for line in gateway.log_lines()
@@ -280,7 +236,7 @@ class WithToken(AdminAccess):
             self.read_event(goes_on)
 
     def test_neither_token_nor_session_is_logged_or_told(self):
-        gateway = self.with_token("log.level=debug", "log.access=yes")
+        gateway = self.with_token("log.level=debug", "log.access=yes", own=True)
         mine = self.session(gateway)
         told = self.login(gateway, "wrong-and-secret").body + gateway.admin("/v1/stats", fields=[mine]).body
         told += gateway.admin("/metrics", fields=[self.bearer()]).body + (gateway.stderr + gateway.stdout).encode()
@@ -300,6 +256,12 @@ class WithToken(AdminAccess):
         page = gateway.admin("/").body.decode()
         self.assertEqual(re.findall(r"<script(?![^>]* src=)|\bon\w+=|style=|https?://", page), [])
 
+    def test_a_wrong_token_is_refused_however_it_is_sent(self):
+        gateway = self.with_token(own=True)  # each is counted
+        for value in ("Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN} x"):
+            self.assertEqual(gateway.admin("/metrics", fields=[("Authorization", value)]).status, 401, value)
+        self.assertEqual(gateway.admin("/metrics", fields=[self.bearer(), self.bearer("another")]).status, 401)
+
 
 class Elsewhere(AdminAccess):
     def test_another_address_needs_a_token(self):
@@ -312,16 +274,6 @@ class Elsewhere(AdminAccess):
             self.assertNotEqual(done.returncode, 0)
         done = run_once("check", "--config", "once.yaml", "--set", f"admin_token={TOKEN}", folder=folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-
-    def test_with_a_token_it_is_served_there_under_any_name(self):
-        token = self.folder() / "token"
-        token.write_text(TOKEN + "\n")
-        token.chmod(0o600)
-        gateway = self.gateway(self.upstream, f"admin_token=file:{token}", admin="0.0.0.0:0")
-        fields = [("Host", "gateway.internal:8081"), self.bearer()]
-        self.assertEqual(gateway.admin("/v1/stats", fields=fields).status, 200)
-        self.assertEqual(gateway.admin("/v1/stats", fields=fields[:1]).status, 401)
-        self.assertEqual(gateway.admin("/v1/reload", "POST", [*fields, CHANGE], b"").status, 200)
 
     def test_a_socket_that_came_with_the_process_needs_one_too(self):
         with socket.create_server(("0.0.0.0", 0), backlog=20) as inherited, contextlib.ExitStack() as waiting:
@@ -340,19 +292,10 @@ class Elsewhere(AdminAccess):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("so admin_token is required", done.stderr)
 
-    def test_the_token_may_be_in_the_environment_and_is_never_shown(self):
-        folder = self.folder()
-        arguments = ("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "http://127.0.0.1:9")
-        done = run_once(*arguments, "--set", "admin_token=env:ONCE_NO_SUCH_VARIABLE", folder=folder)
-        self.assertIn("admin_token: the environment variable ONCE_NO_SUCH_VARIABLE is not set", done.stderr)
-        done = run_once(*arguments, "--set", "admin_token=short-secret", folder=folder)
-        self.assertIn("at least 16 are needed", done.stderr)
-        self.assertNotIn("short-secret", done.stderr)
-
 
 class Events(AdminAccess):
     def test_history_first_then_numbers_every_second(self):
-        gateway = self.gateway(self.upstream)
+        gateway = self.gateway(self.upstream, own=True)
         client, status, fields = self.listen(gateway)
         self.assertEqual((status, fields["content-type"]), (200, "text/event-stream"))
         first = self.read_event(client)
@@ -367,37 +310,6 @@ class Events(AdminAccess):
         self.assertEqual((after["results"]["executed"], after["results"]["replayed"]), (1, 1))
         self.assertEqual(after["rates"]["hit_rate"], 0.5)
         self.assertEqual(after["store"]["kind"], "journal")
-
-    def test_so_many_may_listen_and_places_are_given_back(self):
-        gateway = self.gateway(self.upstream)
-        listening = [self.listen(gateway) for _ in range(16)]
-        self.assertEqual({status for _, status, _ in listening}, {200})
-        self.assertEqual(self.listen(gateway)[1], 503)
-        self.assertEqual(gateway.admin("/v1/stats").status, 200)
-        listening[3][0].close()
-        wait_until(lambda: self.listen(gateway)[1] == 200)
-
-    def test_an_open_stream_does_not_delay_the_end(self):
-        gateway = self.gateway(self.upstream, "timeouts.drain=1h")
-        listening = [self.listen(gateway)[0] for _ in range(3)]
-        gateway.terminate()
-        for client in listening:
-            client.read_to_end()
-        self.assertEqual(gateway.wait(), 0)
-
-    def test_an_open_stream_does_not_delay_a_successor(self):
-        gateway = self.gateway(self.upstream, "timeouts.drain=1h")
-        client, _, _ = self.listen(gateway)
-        gateway.process.send_signal(signal.SIGUSR2)
-        client.read_to_end()
-        self.assertEqual(gateway.wait(), 0)
-        started = [line for line in gateway.log_lines() if line["message"] == "successor started"]
-        wait_until(lambda: sum(line["message"] == "listening" for line in gateway.log_lines()) == 2)
-        client, status, _ = self.listen(gateway)
-        self.assertEqual(status, 200)
-        os.kill(started[0]["pid"], signal.SIGTERM)
-        client.read_to_end()
-        wait_until(lambda: any(line["message"] == "stopped" for line in gateway.log_lines()[-1:]))
 
 
 def run_shell(command, folder, fd):

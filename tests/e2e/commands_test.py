@@ -17,11 +17,6 @@ class WrongWords(EndToEnd):
         self.assertIn('did you mean "list"?', run_once("keys", "lst").stderr)
         self.assertIn('did you mean "serve"?', run_once("serv").stderr)
 
-    def test_a_command_that_needs_another_one_lists_them(self):
-        done = run_once("keys")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("`once keys` needs a command: list, show,", done.stderr)
-
     def test_a_configuration_without_a_name_is_refused(self):
         for command in ("serve", "check", "sweep"):
             with self.subTest(command):
@@ -42,11 +37,6 @@ class WrongWords(EndToEnd):
                     self.assertEqual(done.returncode, 2, done)
                     self.assertNotIn("pa55", done.stdout + done.stderr)
                     self.assertIn("***", done.stderr)
-
-    def test_a_file_of_trusted_certificates_that_is_not_there_is_named(self):
-        done = run_once("send", "POST", "https://127.0.0.1:1", "-d", "x", "--cacert", "/nowhere/ca.pem")
-        self.assertEqual(done.returncode, 2, done)
-        self.assertIn("--cacert: /nowhere/ca.pem cannot be read: No such file or directory", done.stderr)
 
     def test_check_takes_the_file_by_itself(self):
         folder = self.folder()

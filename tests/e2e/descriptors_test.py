@@ -64,10 +64,6 @@ class Limit(EndToEnd):
         self.assertTrue(20 < line["served"] < 150, line)
         self.assertEqual(gateway.metrics()["once_connections_limit"], line["served"])
 
-    def test_a_limit_that_is_written_and_fits_is_none(self):
-        gateway = self.gateway(self.backend(), "limits.max_connections=100", **limited(1000, 1000))
-        self.assertEqual((self.warnings(gateway), gateway.metrics()["once_connections_limit"]), ([], 100))
-
 
 class Exhausted(WithUpstream):
     def busy_connection(self, gateway):

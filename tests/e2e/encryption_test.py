@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from harness import EndToEnd, Gateway, kept_part, run_once
+from harness import EndToEnd, kept_part, run_once
 
 ANSWER = b'{"card": "4242424242424242"}'
 

@@ -292,28 +292,6 @@ class Handover(EndToEnd):
         self.reach("emptying")
         self.assertTrue(self.claims_api_answers())
 
-    def test_claims_can_be_renewed_while_the_process_drains(self):
-        self.configure()
-        self.slow = self.connect(self.old)
-        self.slow.send_request(key="slow")
-        wait_until(lambda: len(self.server.executions()) == 2)
-        self.old.terminate()
-        wait_until(lambda: self.said("draining"))
-        self.assertTrue(self.claims_api_answers())
-        self.go.set()
-        self.assertEqual(self.slow.read_response().status, 201)
-        self.assertEqual(self.old.wait(), 0)
-
-    def test_a_successor_without_the_claims_api_closes_its_socket(self):
-        self.configure()
-        path = self.old.folder / "once.yaml"
-        path.write_text(path.read_text().replace("claims:", "#"))
-        self.old.process.send_signal(signal.SIGUSR2)
-        self.pid = wait_until(lambda: self.said("successor started"))[-1]["pid"]
-        self.assertEqual(self.old.wait(), 0)
-        with socket.socket(socket.AF_UNIX) as asking, self.assertRaises(ConnectionRefusedError):
-            asking.connect(str(self.old.folder / "claims.sock"))
-
     def test_without_a_disk_the_old_process_serves_on_and_opens_the_journal_when_there_is_one(self):
         broken = self.folder() / "broken"
         self.configure(env={**os.environ, "LD_PRELOAD": os.environ["ONCE_FAILING_DISK"], "ONCE_DISK_FAILS": str(broken)})

@@ -3,6 +3,7 @@
 ONCE_BINARY says which binary; CMake gives the one it built. ONCE_E2E_STORE is its --store; without it the binary's own
 default, the journal, is tested.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import unittest
 
+import wire
 from moved_clock import MovedClock
 from wire import DEADLINE, Backend, Client, created, wait_until
 
@@ -150,6 +152,14 @@ class Gateway:
     def wait(self, deadline=DEADLINE):
         return self.process.wait(deadline)
 
+    def has_ended(self):
+        return self._told or self.process.poll() is not None
+
+    def stop_if_there(self):
+        """A test may have stopped it already, and checked how it ended."""
+        if self.folder.exists():
+            self.stop()
+
     def stop(self, expect=0):
         """Ends it if it runs. Raises, with its stderr, if it crashed, hung or a sanitizer found something."""
         if self.process.poll() is None and not self._told:  # a second signal would mean: at once
@@ -206,16 +216,76 @@ class EndToEnd(unittest.TestCase):
 
     def gateway(self, backend, *settings, base="", **named):
         """Settings such as "defaults.ttl=1s"; base is the path of the upstream's URL."""
+        gateway = self.started(backend, *settings, base=base, **named)
+        self.addCleanup(gateway.stop_if_there)
+        return gateway
+
+    def started(self, backend, *settings, base="", **named):
         settings = ("timeouts.drain=70s", *settings)
         options = [part for setting in settings for part in ("--set", setting)]
         # Whoever has only a port speaks plain HTTP there.
         origin = backend.origin if hasattr(backend, "origin") else f"http://127.0.0.1:{backend.port}"
         gateway = Gateway("--upstream", f"{origin}{base}", *options, **named)
-        # A test may have stopped it already, and checked how it ended.
-        self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
-        return gateway.wait_listening()
+        try:
+            return gateway.wait_listening()
+        except BaseException:
+            gateway.process.kill()
+            raise
 
     def connect(self, gateway, **named):
         client = gateway.connect(**named)
         self.addCleanup(client.close)
         return client
+
+
+class Sharing(EndToEnd):
+    """Stories that leave each other alone: those of a class share one backend, one clock and, for the same settings, one gateway.
+    Each story, which begins with backend(), has a host of its own, so its keys are its own, too. What a story counts, stops or
+    breaks, it takes for itself: own=True."""
+
+    _hosts = (f"story-{number}.test" for number in itertools.count())
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls._backend, cls._clock, cls._gateways = None, None, {}
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self._over)  # behind all others: clients have left by then
+
+    def _over(self):
+        wire.default_host = "api.test"
+        if self._backend is not None:
+            wait_until(self._backend.is_quiet, what="the backend to have ended the story")
+
+    def backend(self, handler=created, own=False, read_body=True):
+        wire.default_host = next(self._hosts)
+        if own:
+            return super().backend(handler, read_body=read_body)
+        cls = type(self)
+        if cls._backend is None:
+            cls._backend = Backend(handler)
+            cls.addClassCleanup(cls._backend.stop)
+        cls._backend.begin(handler, read_body)
+        return cls._backend
+
+    def clock(self):
+        cls = type(self)
+        if cls._clock is None:
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
+            cls.addClassCleanup(shutil.rmtree, folder)
+            given = os.environ.get("ONCE_TEST_CLOCK")
+            cls._clock = MovedClock(pathlib.Path(given) if given else folder / "clock")
+        return cls._clock
+
+    def gateway(self, backend, *settings, own=False, base="", config=None, clock=None, **named):
+        if own or named or backend is not self._backend:
+            return super().gateway(backend, *settings, base=base, config=config, clock=clock, **named)
+        asked = (settings, base, config, clock and clock.path)
+        gateway = self._gateways.get(asked)
+        if gateway is None or gateway.has_ended():
+            gateway = self.started(backend, *settings, base=base, config=config, clock=clock)
+            self._gateways[asked] = gateway
+            type(self).addClassCleanup(gateway.stop_if_there)
+        return gateway

@@ -2,7 +2,6 @@
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import unittest
@@ -63,21 +62,6 @@ class Full(JournalTest):
         for number in range(len(answers) // 2):  # what was written last may be there for a moment longer
             clock.advance_until(lambda number=number: gateway.ask(key=f"again-{number}").status == 201, seconds=600,
                                 what="more room")
-
-    def test_a_limit_on_the_size_of_files_is_a_full_disk_and_no_end(self):
-        backend = self.backend(answer_of_random_bytes(40_000))
-        settings = ("journal.max_disk=1280MiB",)
-        limit = 3 * MIB
-        gateway = self.start(backend, *settings,
-                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-        answers, refusal = self.fill(gateway)
-        self.check_full(refusal)
-        not_kept = self.not_kept(gateway, answers)
-        self.check_replayed(gateway, answers, not_kept)
-        gateway.stop()
-        gateway = self.start(backend, *settings)
-        self.check_replayed(gateway, answers, not_kept)
-        self.assertEqual(gateway.ask(key="new").status, 201)
 
     def test_a_disk_that_is_full_for_real(self):
         """A file of somebody else takes all the space, and goes."""

@@ -1,10 +1,7 @@
 """The journal from outside: what survives which end of the process, and what it says when it is damaged."""
 import os
-import pathlib
 import random
 import re
-import signal
-import threading
 import unittest
 
 import journal_files
@@ -89,53 +86,6 @@ class Restarts(JournalTest):
         self.assertEqual(len(backend.executions()), len(keys))
         self.assertEqual(gateway.ask(key="k-1", body=b"another").status, 422)
 
-    def test_every_sync_mode_serves_and_survives_a_kill(self):
-        for mode in ("always", "interval", "never"):
-            with self.subTest(mode):
-                self.data = self.folder()
-                backend = self.backend()
-                settings = (f"journal.sync={mode}",)
-                gateway = self.start(backend, *settings)
-                answers = self.ask_all(gateway, [f"k-{number}" for number in range(30)])
-                if mode == "interval":
-                    wait_until(lambda gateway=gateway: gateway.metrics()["once_journal_syncs_total"] > 0)
-                syncs = gateway.metrics()["once_journal_syncs_total"]
-                self.assertEqual(syncs >= 60, mode == "always", syncs)
-                gateway.kill()
-                self.check_replayed(self.start(backend, *settings), answers)
-                self.assertEqual(len(backend.executions()), 30)
-
-    def test_failed_and_released_attempts_survive_a_kill(self):
-        statuses = {"/failed": 500, "/refused": 429}
-
-        def handler(request, connection):
-            again = request.get("Idempotency-Attempt") != "1" or len(backend.executions()) > 2
-            connection.reply(201 if again else statuses[request.target])
-
-        backend = self.backend(handler)
-        gateway = self.start(backend)
-        for path, status in statuses.items():
-            self.assertEqual(gateway.ask("POST", path, key="k").status, status)
-        gateway.kill()
-        gateway = self.start(backend)
-        self.assertEqual(gateway.ask("POST", "/failed", key="k", body=b"another").status, 422)
-        for path in statuses:
-            self.assertEqual(gateway.ask("POST", path, key="k").get("Idempotency-Status"), "executed")
-        attempts = [(request.target, request.get("Idempotency-Attempt")) for request in backend.executions()[2:]]
-        self.assertEqual(attempts, [("/failed", "2"), ("/refused", "1")])
-
-    def test_a_restart_gives_back_what_it_did_not_use(self):
-        """A segment is made with room ahead; one whose process ended must not keep it."""
-        backend = self.backend()
-        for number in range(6):
-            gateway = self.start(backend)
-            gateway.ask(key=f"k-{number}")
-            gateway.kill()
-        gateway = self.start(backend)
-        self.assertLess(journal_files.disk_bytes(self.journal), 1.5 * MIB)
-        self.assertAlmostEqual(journal_files.disk_bytes(self.journal), gateway.metrics()["once_journal_disk_bytes"],
-                               delta=0.1 * MIB)
-
     def test_what_was_read_is_logged(self):
         backend = self.backend(answer_of_random_bytes(1000))
         for first in (0, 25):
@@ -148,31 +98,6 @@ class Restarts(JournalTest):
         self.assertGreater(line["bytes"], 50_000)
         self.assertLess(line["took_ms"], 10_000)
         self.assertEqual(gateway.metrics()["once_store_records"], 50)
-
-    def test_a_long_recovery_tells_how_far_it_is(self):
-        backend = self.backend(answer_of_random_bytes(40_000))
-        settings = ("journal.max_disk=160MiB",)
-        gateway = self.start(backend, *settings)
-        self.ask_all(gateway, [f"k-{number}" for number in range(250)])
-        gateway.kill()
-        clock = self.clock()
-        for _ in range(50):  # it has to be stopped while it reads, and that takes some milliseconds only
-            gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}", "--set", f"data_dir={self.data}", clock=clock)
-            self.addCleanup(lambda gateway=gateway: gateway.folder.exists() and gateway.stop())
-            while (self.journal / "lock").read_text() != str(gateway.process.pid) and gateway.process.poll() is None:
-                pass
-            os.kill(gateway.process.pid, signal.SIGSTOP)
-            clock.advance(60)  # as if the disk took so long
-            threading.Event().wait(0.05)  # for longer than it looks at nothing but its clock
-            os.kill(gateway.process.pid, signal.SIGCONT)
-            gateway.wait_listening()
-            told = [line for line in gateway.log_lines() if line["message"] == "reading the journal"]
-            gateway.stop()
-            if told:
-                self.assertLessEqual(told[0]["percent"], 100)
-                self.assertGreater(told[0]["bytes"], 9_000_000)
-                return
-        self.skipTest("recovery was too quick to be stopped in its middle")
 
 
 class ClaimsInFlight(JournalTest):
@@ -199,25 +124,6 @@ class ClaimsInFlight(JournalTest):
         gateway.kill()
         self.check_unknown(self.start(backend).ask(key="k"), retryable=False)
         self.assertEqual(len(backend.executions()), 1)
-
-    def test_it_is_taken_over_when_its_time_has_come_and_not_before(self):
-        clock = self.clock()
-        backend, gateway = self.crashed_claim("defaults.on_unknown=takeover", "defaults.takeover_after=10m", clock=clock)
-        for _ in range(3):
-            answer = gateway.ask(key="k")
-            self.check_unknown(answer, retryable=True)
-            self.assertLessEqual(int(answer.get("Retry-After")), 30)
-            clock.advance(180)
-        clock.advance(180)
-        self.assertEqual(gateway.ask(key="k").body, b"attempt 2")
-        self.assertEqual(gateway.metrics()["once_takeovers_total"], 1)
-        fences = [int(request.get("Idempotency-Fence")) for request in backend.executions()]
-        self.assertLess(fences[0], fences[1])
-
-    def test_with_retry_the_next_one_executes_as_a_second_attempt(self):
-        _, gateway = self.crashed_claim("defaults.on_unknown=retry")
-        self.assertEqual(gateway.ask(key="k").body, b"attempt 2")
-        self.assertEqual(gateway.ask(key="k").get("Idempotency-Status"), "replayed")
 
 
 class TwoProcesses(JournalTest):
@@ -297,37 +203,6 @@ class Damage(JournalTest):
         fences = [int(request.get("Idempotency-Fence")) for request in backend.executions()]
         self.assertGreater(fences[-1], max(fences[:-1]))
 
-    def test_the_lost_one_is_unknown_if_its_claim_is_left(self):
-        """Its outcome is lost and its claim is not: nobody may take it for a new key."""
-        backend = self.backend(answer_of_random_bytes(20_000))
-        _, _, answers = self.damaged(backend)
-        self.assertEqual(run_once("journal", "repair", "--yes", str(self.journal)).returncode, 0)
-        lost = next(key for key in (f"k-{number}" for number in range(self.KEYS)) if key not in answers)
-        answer = self.start(backend, *self.SETTINGS).ask(key=lost)
-        self.assertEqual((answer.status, answer.code), (409, "outcome-unknown"))
-
-    def test_a_missing_segment_is_damage(self):
-        backend = self.backend(answer_of_random_bytes(20_000))
-        gateway = self.start(backend, *self.SETTINGS)
-        self.ask_all(gateway, [f"k-{number}" for number in range(self.KEYS)])
-        gateway.stop()
-        missing = journal_files.segments(self.journal)[1]
-        missing.unlink()
-        code, text = self.refused_start(backend, *self.SETTINGS)
-        self.assertEqual(code, 1)
-        self.assertIn(f"{missing}", text)
-        self.assertIn("missing", text)
-        self.assertEqual(self.verify().returncode, 1)
-
-    def test_a_whole_journal_is_left_alone(self):
-        backend = self.backend()
-        gateway = self.start(backend)
-        gateway.ask(key="k")
-        gateway.stop()
-        result = run_once("journal", "repair", "--yes", str(self.journal))
-        self.assertEqual((result.returncode, "intact" in result.stdout), (0, True), result)
-        self.assertEqual(self.start(backend).ask(key="k").get("Idempotency-Status"), "replayed")
-
     def test_an_end_that_was_cut_off_is_told_if_it_is_known(self):
         backend = self.backend()
         for stop, code, words in ((Gateway.stop, 1, "bytes are missing"), (Gateway.kill, 0, "did not stop cleanly")):
@@ -342,30 +217,6 @@ class Damage(JournalTest):
             os.truncate(last, records[-10].offset)
             result = self.verify()
             self.assertEqual((result.returncode, words in result.stdout), (code, True), result)
-
-    def test_a_gateway_does_not_start_on_a_journal_whose_known_end_is_missing(self):
-        backend = self.backend()
-
-        def cut(last):
-            records = [frame for frame in journal_files.frames(last) if frame.payload[0] == 1]
-            os.truncate(last, records[-10].offset)
-
-        for lose, words in ((cut, "bytes are missing"), (pathlib.Path.unlink, "the segment is missing")):
-            self.data = self.folder()
-            self.journal = self.data / "journal"
-            gateway = self.start(backend)
-            for number in range(20):
-                gateway.ask(key=f"k-{number}")
-            gateway.stop()
-            lose(journal_files.segments(self.journal)[-1])
-            for _ in range(2):  # the first look leaves what the second needs
-                code, text = self.refused_start(backend)
-                self.assertEqual((code, words in text), (1, True), text)
-            self.assertEqual(self.verify().returncode, 1)
-            result = run_once("journal", "repair", "--yes", str(self.journal))
-            self.assertEqual(result.returncode, 0, result)
-            status = self.start(backend).ask(key="k-0").get("Idempotency-Status")
-            self.assertEqual(status, "replayed" if lose is cut else "executed")
 
     def test_there_is_no_journal(self):
         for command in (["verify"], ["repair", "--yes"]):

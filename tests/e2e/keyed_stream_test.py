@@ -5,7 +5,7 @@ import secrets
 import threading
 import unittest
 
-from harness import STORE, EndToEnd
+from harness import STORE, Sharing
 from wire import DEADLINE, wait_until
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nX-Model: small\r\n\r\n"
@@ -93,7 +93,7 @@ class Reader:
         return False
 
 
-class KeyedStreams(EndToEnd):
+class KeyedStreams(Sharing):
     def start(self, *settings, **named):
         self.script = Script()
         self.served = self.backend(self.script)
@@ -106,19 +106,6 @@ class KeyedStreams(EndToEnd):
 
     def read(self, gateway, **named):
         return Reader(self.connect(gateway), **named)
-
-    def test_each_event_arrives_when_it_is_sent(self):
-        reader = self.read(self.start())
-        head = reader.head()
-        self.assertEqual((head.status, head.fields["content-type"]), (200, "text/event-stream"))
-        self.assertEqual((head.fields["idempotency-status"], head.fields["x-model"]), ("executed", "small"))
-        told = b""
-        for number in range(5):
-            self.script.tell(event(number))
-            told += event(number)
-            self.assertEqual(reader.until(len(told)), told)
-        self.script.tell(None)
-        self.assertEqual(reader.rest(), told)
 
     def test_a_retry_replays_the_whole_stream(self):
         gateway = self.start()
@@ -151,42 +138,6 @@ class KeyedStreams(EndToEnd):
             self.assertEqual(reader.rest(), told)
         self.assertEqual(len(self.served.requests), 1)
 
-    def test_a_retry_that_came_before_the_first_byte_attaches_too(self):
-        gate, end = self.gate(), self.gate()
-
-        def handler(_, connection):
-            gate.wait(DEADLINE)
-            connection.send(HEAD + chunk(event(0)))
-            end.wait(DEADLINE)
-            connection.send(LAST)
-
-        backend = self.backend(handler)
-        gateway = self.gateway(backend)
-        first = self.read(gateway)
-        wait_until(lambda: backend.requests)
-        second = self.read(gateway)
-        wait_until(lambda: gateway.metrics()["once_waiting"] == 1, what="the retry to wait")
-        gate.set()
-        self.assertEqual(first.head().until(len(event(0))), event(0))
-        self.assertEqual(second.head().until(len(event(0))), event(0))
-        self.assertEqual(second.fields["idempotency-status"], "attached")
-        end.set()
-        self.assertEqual((first.rest(), second.rest()), (event(0), event(0)))
-        self.assertEqual(len(backend.requests), 1)
-
-    def test_a_client_that_leaves_changes_nothing(self):
-        gateway = self.start()
-        reader = self.read(gateway).head()
-        self.script.tell(event(0))
-        reader.until(len(event(0)))
-        reader.client.close()
-        self.script.tell(event(1))
-        back = self.read(gateway).head()
-        self.assertEqual(back.until(len(event(0) + event(1))), event(0) + event(1))
-        self.script.tell(None)
-        self.assertEqual(back.rest(), event(0) + event(1))
-        self.assertEqual(len(self.served.requests), 1)
-
     def test_a_stream_that_breaks_off_is_unknown_and_never_ends_cleanly(self):
         gateway = self.start()
         reader = self.read(gateway).head()
@@ -199,55 +150,6 @@ class KeyedStreams(EndToEnd):
         self.assertEqual(again.until(len(event(0))), event(0))
         self.assertTrue(again.cut())
         self.assertEqual(len(self.served.requests), 1)
-
-    def test_after_a_cut_a_route_that_retries_executes_anew_and_shows_only_that(self):
-        gateway = self.start("defaults.on_unknown=retry")
-        reader = self.read(gateway).head()
-        self.script.tell(event(0))
-        reader.until(len(event(0)))
-        self.script.tell(False)
-        self.assertTrue(reader.cut())
-        self.script.steps = threading.Semaphore(0)
-        self.script.told = []
-        again = self.read(gateway)
-        self.script.tell(event(7), None)
-        self.assertEqual(again.head().rest(), event(7))
-        self.assertEqual(again.fields["idempotency-status"], "executed")
-        self.assertEqual(len(self.served.requests), 2)
-
-    def test_a_reader_goes_on_where_it_was(self):
-        gateway = self.start()
-        first = self.read(gateway).head()
-        events = [event(number) for number in range(4)]
-        self.script.tell(*events[:2])
-        first.until(len(events[0] + events[1]))
-        by_id = self.read(gateway, fields=[("Last-Event-ID", "0")]).head()
-        self.assertEqual(by_id.fields["idempotency-offset"], str(len(events[0])))
-        by_offset = self.read(gateway, fields=[("Idempotency-Offset", len(events[0]) + 3)]).head()
-        unheard = self.read(gateway, fields=[("Last-Event-ID", "of another stream")]).head()
-        self.script.tell(*events[2:], None)
-        whole = b"".join(events)
-        self.assertEqual(first.rest(), whole)
-        self.assertEqual(by_id.rest(), whole[len(events[0]):])
-        self.assertEqual(by_offset.rest(), whole[len(events[0]) + 3:])
-        self.assertEqual(unheard.rest(), whole)
-        # The same after the end.
-        client = self.connect(gateway)
-        fields = [("Idempotency-Key", "k"), ("Authorization", "Bearer me"), ("Content-Type", "application/json")]
-        for name, value, rest in [("Last-Event-ID", "2", events[3]), ("Idempotency-Offset", "1", whole[1:]),
-                                  ("Idempotency-Offset", len(whole) + 5, b""), ("Last-Event-ID", "3", b"")]:
-            replay = client.ask("POST", "/v1/chat", [*fields, (name, value)], b'{"prompt": "hi"}')
-            self.assertEqual((replay.status, replay.body), (200, rest), (name, value))
-        self.assertEqual(len(self.served.requests), 1)
-
-    def test_another_request_under_the_key_gets_nothing_of_the_stream(self):
-        gateway = self.start()
-        self.read(gateway).head()
-        self.script.tell(event(0))
-        fields = [("Idempotency-Key", "k"), ("Content-Type", "application/json")]
-        other = gateway.ask("POST", "/v1/chat", [*fields, ("Authorization", "Bearer me")], b'{"prompt": "other"}')
-        self.assertEqual((other.status, other.code), (422, "key-mismatch"))
-        self.script.tell(None)
 
     def test_a_stream_larger_than_may_be_kept_goes_on_and_is_not_replayed(self):
         gateway = self.start("defaults.record.max_stream=1KiB")
@@ -262,84 +164,6 @@ class KeyedStreams(EndToEnd):
                                                  ("Content-Type", "application/json")], b'{"prompt": "hi"}')
         self.assertEqual((again.status, again.code), (409, "response-not-kept"))
         self.assertEqual(len(self.served.requests), 1)
-
-    def test_a_large_stream_that_breaks_off_is_unknown(self):
-        gateway = self.start("defaults.record.max_stream=1KiB")
-        reader = self.read(gateway).head()
-        part = b"data: " + b"x" * 600 + b"\n\n"
-        for count in range(1, 5):
-            self.script.tell(part)
-            reader.until(count * len(part))
-        self.script.tell(False)
-        self.assertTrue(reader.cut())
-        again = self.read(gateway).head()
-        self.assertEqual(again.fields["idempotency-status"], "unknown")
-        self.assertTrue(again.cut())
-        self.assertEqual(len(self.served.requests), 1)
-
-    def test_a_large_stream_goes_on_when_its_last_reader_has_left(self):
-        gateway = self.start("defaults.record.max_stream=1KiB")
-        reader = self.read(gateway).head()
-        part = b"data: " + b"x" * 60_000 + b"\n\n"
-        self.script.tell(part)
-        reader.until(len(part))
-        reader.client.close()
-        self.script.tell(*[part] * 40, None)  # more than is held for a reader that is behind
-
-        def not_kept():
-            again = gateway.ask("POST", "/v1/chat", [("Idempotency-Key", "k"), ("Authorization", "Bearer me"),
-                                                     ("Content-Type", "application/json")], b'{"prompt": "hi"}')
-            return again.status == 409 and again.code == "response-not-kept"
-
-        wait_until(not_kept, what="the stream to end")
-        self.assertEqual(len(self.served.requests), 1)
-
-    def test_a_retry_of_a_large_stream_is_in_flight_and_holds_up_nobody(self):
-        gateway = self.start("defaults.record.max_stream=1KiB", "defaults.in_flight_wait=1s", "threads=1")
-        reader = self.read(gateway).head()
-        part = b"data: " + b"x" * 2000 + b"\n\n"
-        self.script.tell(part, part)
-        reader.until(2 * len(part))
-        late = self.read(gateway).head()
-        self.assertEqual((late.status, late.fields["idempotency-status"]), (409, "in-flight"))
-        self.script.tell(None)
-        self.assertEqual(reader.rest(), part * 2)
-
-    def test_a_slow_reader_of_a_large_stream_gets_all_of_it(self):
-        gateway = self.start("defaults.record.max_stream=1KiB")
-        reader = self.read(gateway).head()
-        part = b"data: " + b"y" * 60_000 + b"\n\n"
-        self.script.tell(*[part] * 100, None)  # more than the buffers of a socket hold
-        self.assertEqual(reader.rest(), part * 100)
-
-    def test_a_slow_reader_holds_up_nobody(self):
-        gateway = self.start()
-        slow = self.read(gateway).head()
-        self.script.tell(event(0))
-        slow.until(1)
-        fast = self.read(gateway).head()
-        part = b"data: " + b"y" * 60_000 + b"\n\n"
-        told = event(0)
-        for _ in range(40):  # more than the buffers of a socket hold
-            self.script.tell(part)
-            told += part
-            fast.until(len(told))
-        self.script.tell(None)
-        self.assertEqual(fast.rest(), told)
-        self.assertEqual(slow.rest(), told)
-
-    def test_silence_is_limited_and_the_whole_is_not(self):
-        gateway = self.start("defaults.timeouts.response=1s", "defaults.timeouts.stream_idle=2s")
-        reader = self.read(gateway).head()
-        self.assertTrue(reader.cut(), "nothing came for two seconds")
-        self.assertEqual(self.read(gateway).head().fields["idempotency-status"], "unknown")
-
-    def test_off_holds_the_stream_back_until_it_is_whole(self):
-        gateway = self.start("defaults.record.stream=off")
-        reader = self.read(gateway)
-        self.script.tell(event(0), event(1), None)
-        head = reader.head()
-        self.assertEqual(int(head.fields["content-length"]), len(event(0) + event(1)))
 
     @unittest.skipUnless(SHARED, "one gateway has the store to itself")
     def test_a_retry_at_another_gateway_attaches_and_goes_on_where_it_was(self):

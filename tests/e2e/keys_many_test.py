@@ -1,10 +1,9 @@
 """Many keys at once: after a crash nobody settles hundreds of them one by one. Over the API and with `once keys`."""
-import http.server
 import json
 import threading
 import unittest
 
-from harness import run_once
+
 from keys_test import SECRET_KEY, STORE, Keys
 from wire import wait_until
 
@@ -60,24 +59,6 @@ class Many(Keys):
         logged = [line for line in gateway.log_lines() if line["message"] == "audit" and line["reason"] == "a crash"]
         self.assertEqual(len({line["operation"] for line in logged}), self.COUNT, "a line for each key")
         self.check_nothing_secret_in(gateway)
-
-    def test_an_owner_that_is_at_work_is_refused_and_the_others_are_settled(self):
-        go = self.gate()
-        backend = self.backend(lambda request, to: go.wait() and to.reply(201) if request.get("Idempotency-Key") == "slow" else to.close())
-        self.audit = self.folder() / "audit.log"
-        gateway = self.gateway(backend, "defaults.on_unknown=hold", f"audit_log={self.audit}")
-        self.assertEqual(self.pay(gateway).status, 502)
-        thread = threading.Thread(target=self.pay, args=(gateway, "slow"))
-        thread.start()
-        wait_until(lambda: len(backend.requests) == 2, what="the slow request to be at the backend")
-        live, unknown = self.find(gateway, "slow"), self.find(gateway)
-        self.assertEqual(set(self.keys_of(gateway, unknown["caller"])), {unknown["id"]}, "an owner at work is not unsettled")
-        status, answer = self.bulk(gateway, "resolve", [live, unknown], state="failed")
-        self.assertEqual((status, answer["done"], answer["refused"]), (200, 1, 1), answer)
-        go.set()
-        thread.join()
-        self.assertEqual(self.pay(gateway, key="slow").get("Idempotency-Status"), "replayed")
-        self.assertEqual(self.find(gateway)["state"], "failed")
 
     @unittest.skipIf("://" in STORE or STORE == "memory:", "the owner is the process where the journal is")
     def test_what_a_crash_left_started_is_settled_with_what_is_unknown(self):
@@ -156,57 +137,6 @@ class Many(Keys):
         last = json.loads(self.audit.read_text().splitlines()[0])
         self.assertEqual((last["by"], last["reason"]), ("carol", "the bank has them"))
         self.check_nothing_secret_in(gateway)
-
-    def test_more_keys_than_one_request_takes(self):
-        count = 230
-        gateway, _ = self.stuck("journal.sync=never", keys=(SECRET_KEY, *(f"key-{i}" for i in range(count - 1))))
-        caller = self.find(gateway)["caller"]
-        out = self.cli(gateway, "release", "--caller", caller, "--yes", "--json")
-        answer = json.loads(out.stdout)
-        self.assertEqual((out.returncode, answer["done"], len(answer["keys"])), (0, count, count), out.stderr)
-        self.assertEqual([key for key in answer["keys"] if "detail" in key], [], "only what is not done has one")
-        self.assertEqual(self.keys_of(gateway, caller), {})
-
-    def test_what_no_answer_tells_of_is_not_taken_for_done(self):
-        key = {"id": "ab" * 32, "version": "v", "state": "unknown", "live": False, "attempt": 1}
-
-        class Odd(http.server.BaseHTTPRequestHandler):
-            def answer(self, document):
-                body = json.dumps(document).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_GET(self):
-                self.answer({"keys": [key], "next": None})
-
-            def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self.answer({})
-
-            def log_message(self, *_):
-                pass
-
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server:
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            out = run_once("keys", "release", "--state", "unknown", "--yes", "--admin", f"127.0.0.1:{server.server_port}")
-            as_json = run_once("keys", "release", "--state", "unknown", "--yes", "--json", "--admin", f"127.0.0.1:{server.server_port}")
-            server.shutdown()
-            thread.join()
-        self.assertEqual(json.loads(as_json.stdout)["keys"],
-                         [{"id": key["id"], "result": "unknown", "detail": "the response has no result for this key"}])
-        self.assertEqual((out.returncode, "released 0 keys" in out.stdout, "unknown: 1" in out.stdout), (1, True, True), out)
-
-    def test_wrong_options_are_told_before_anything_is_asked(self):
-        for options, words in ((("release",), "the ID of a key, or filters"), (("release", "0" * 16, "--state", "unknown", "--yes"), "not both"),
-                               (("release", "--state", "succeeded"), "--state unknown, lapsed or unsettled"),
-                               (("resolve", "--state", "unknown"), "--succeeded or --failed"),
-                               (("forget", "--before", "yesterday"), "expected a time"),
-                               (("release", "0" * 16, "--dry-run"), "--dry-run is for many")):
-            out = run_once("keys", *options, "--admin", "127.0.0.1:1")
-            self.assertEqual((out.returncode, words in out.stderr), (2, True), out.stderr)
 
 
 if __name__ == "__main__":

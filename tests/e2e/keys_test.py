@@ -3,11 +3,9 @@ import base64
 import json
 import os
 import pwd
-import socket
 import subprocess
 import threading
 import unittest
-from urllib.parse import urlsplit
 
 from harness import EndToEnd, run_once
 from wire import DEADLINE, Client, wait_until
@@ -132,35 +130,6 @@ class Settling(Keys):
                          [("resolve", "done", "ops", "127.0.0.1")])
         self.check_nothing_secret_in(gateway)
 
-    def test_a_key_that_is_released_is_executed_once_by_the_retry(self):
-        gateway, backend = self.stuck()
-        found = self.find(gateway)
-        status, done = self.act(gateway, "release", found)
-        self.assertEqual((status, done["done"], done["state"]), (200, "released", None))
-        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "executed")
-        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "replayed")
-        self.assertEqual(len(backend.requests), 2)
-        fences = [int(request.get("Idempotency-Fence")) for request in backend.requests]
-        self.assertLess(fences[0], fences[1])
-        self.check_nothing_secret_in(gateway)
-
-    def test_what_changed_in_the_meantime_is_left_alone(self):
-        gateway, _ = self.stuck()
-        found = self.find(gateway)
-        self.assertEqual(self.act(gateway, "resolve", found, state="failed")[0], 200)
-        for action, more in (("resolve", {"state": "succeeded"}), ("release", {}), ("forget", {})):
-            status, problem = self.act(gateway, action, found, **more)
-            self.assertEqual((status, problem["code"]), (409, "claim-lost"), action)
-        self.assertEqual(self.audited()[-1], ("forget", "refused", "failed", "failed"))
-        self.assertEqual(self.find(gateway)["state"], "failed")
-        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "executed")
-        finished = self.find(gateway)
-        status, problem = self.act(gateway, "release", finished)
-        self.assertEqual((status, problem["code"]), (409, "claim-lost"), "only what is stuck can be released")
-        self.assertEqual(self.act(gateway, "forget", finished)[0], 200)
-        self.assertEqual(self.admin(gateway, "GET", f"/v1/keys/{found['id']}")[0], 404)
-        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "executed")
-
     def test_a_key_whose_owner_is_at_work_is_refused(self):
         go = self.gate()
         backend = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"done"))
@@ -209,19 +178,6 @@ class Settling(Keys):
         self.assertEqual({problem["code"] for status, problem in answers.values() if status != 200}, {"claim-lost"})
         self.assertEqual(self.pay(gateway).body, winners[0].encode())
 
-    def test_a_response_without_a_body_is_one_response(self):
-        gateway, _ = self.stuck()
-        found = self.find(gateway)
-        for status in (204, 205, 304):
-            answer, problem = self.act(gateway, "resolve", found, state="succeeded",
-                                       response={"status": status, "body": "HTTP/1.1 200 OK\r\n\r\n"})
-            self.assertEqual((answer, problem["code"]), (400, "parameter-invalid"))
-        self.assertEqual(self.act(gateway, "resolve", found, state="succeeded", response={
-            "status": 204, "headers": [["Idempotency-Status", "executed"], ["X-By", "hand"]]})[0], 200)
-        retry = self.pay(gateway)
-        self.assertEqual((retry.status, retry.body, retry.reason), (204, b"", "No Content"))
-        self.assertEqual((retry.get("Idempotency-Status"), retry.get("X-By")), ("replayed", "hand"))
-
     def test_a_raw_key_in_a_url_reaches_no_log(self):
         gateway, _ = self.stuck()
         for action in ("release", "forget"):
@@ -231,39 +187,6 @@ class Settling(Keys):
         self.assertNotIn(SECRET_KEY[:16], gateway.stderr + self.audit.read_text())
         self.assertEqual(self.admin(gateway, "POST", f"/v1/keys/{'0A' * 32}/release", {"version": "v"})[0], 404)
         self.assertEqual(json.loads(self.audit.read_text().splitlines()[-1])["operation"], "0a" * 8)
-
-    def test_nobody_changes_a_key_without_saying_so(self):
-        gateway, _ = self.stuck()
-        found = self.find(gateway)
-        body = {"version": found["version"]}
-        path = f"/v1/keys/{found['id']}/release"
-        for fields in ((), (("Once-Admin", "1"), ("Origin", "http://evil.example"))):
-            self.assertIn(self.admin(gateway, "POST", path, body, fields=fields)[0], (400, 401, 403))
-        self.assertEqual(self.admin(gateway, "POST", path, {})[0], 400)
-        self.assertEqual(self.find(gateway), found)
-
-    def test_another_caller_has_another_key(self):
-        gateway, _ = self.stuck()
-        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {
-            "key": SECRET_KEY, "host": "api.test", "path": "/payments", "headers": [["Authorization", "Bearer mallory"]]})
-        self.assertEqual((status, problem["code"]), (404, "not-found"))
-
-    def test_another_host_has_another_key_and_a_key_without_a_host_is_not_guessed(self):
-        gateway, _ = self.stuck()
-        asked = {"key": SECRET_KEY, "path": "/payments", "headers": [["Authorization", "Bearer alice"]]}
-        found = self.find(gateway)
-        for named in ({"host": "API.test:80"}, {"headers": [*asked["headers"], ["host", "api.test"]]},
-                      {"path": "http://api.test/payments"}, {"path": "https://api.test:443/payments"}):
-            status, body = self.admin(gateway, "POST", "/v1/keys/find", {**asked, **named})
-            self.assertEqual((status, body.get("id")), (200, found["id"]), named)
-        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {**asked, "host": "other.test"})
-        self.assertEqual((status, problem["code"]), (404, "not-found"))
-        for named in ({}, {"host": "a\r\nb"}, {"host": "a", "headers": [["Host", "b"]]}):
-            status, problem = self.admin(gateway, "POST", "/v1/keys/find", {**asked, **named})
-            self.assertEqual((status, problem["code"]), (400, "parameter-invalid"), named)
-        out = self.cli(gateway, "find", "--path", "http://api.test/payments", "--header", "Authorization: Bearer alice",
-                       "--key", SECRET_KEY, "--json")
-        self.assertEqual((out.returncode, json.loads(out.stdout)["id"]), (0, found["id"]), out.stderr)
 
     @unittest.skipIf("://" in STORE or STORE == "memory:", "the journal is meant")
     def test_a_restart_remembers_what_operators_did(self):
@@ -280,73 +203,6 @@ class Settling(Keys):
         again = self.find(gateway)
         self.assertEqual((again["caller"], again["route"]), (found["caller"], "/**"), "labels are in the journal")
         self.assertEqual(self.pay(gateway, key="to-be-resolved").get("Idempotency-Status"), "executed")
-
-    def test_a_pipe_is_no_audit_log(self):
-        pipe = self.folder() / "pipe"
-        os.mkfifo(pipe)
-        done = run_once("serve", "--set", f"audit_log={pipe}", "--set", "listen=127.0.0.1:0", "--set", "admin=127.0.0.1:0",
-                        "--upstream", "http://127.0.0.1:9", "--set", "store=memory:", folder=self.folder())
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn(f"audit_log: {pipe} is not a regular file", done.stderr)
-
-
-class LosesAnAnswer:
-    """Between a gateway and its store. Once it is told which, the answer to that one write never arrives."""
-
-    def __init__(self, port):
-        self.to = port
-        self.armed = None
-        self.lost = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client = self.listener.accept()[0]
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self.to))
-            state = {"swallow": False}
-            for source, sink, asks in ((client, server, True), (server, client, False)):
-                threading.Thread(target=self.pass_on, args=(source, sink, asks, state), daemon=True).start()
-
-    def pass_on(self, source, sink, asks, state):
-        try:
-            while data := source.recv(1 << 16):
-                if asks and self.armed and self.armed in data and b"EVALSHA" in data:
-                    self.armed = None
-                    state["swallow"] = True
-                if not asks and state["swallow"]:
-                    self.lost += 1
-                    break
-                sink.sendall(data)
-        except OSError:
-            pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-
-@unittest.skipUnless(STORE.startswith("redis://") and "," not in STORE, "one server whose answers can be told apart")
-class LostAnswers(Keys):
-    def test_what_was_done_is_told_as_done_though_the_answer_was_lost(self):
-        url = urlsplit(STORE)
-        between = LosesAnAnswer(url.port)
-        self.addCleanup(between.listener.close)
-        gateway, _ = self.stuck(f"store={STORE.replace(f':{url.port}', f':{between.port}', 1)}",
-                                keys=(SECRET_KEY, "to-be-resolved"))
-        for key, action, more, state in (("to-be-resolved", "resolve", {"state": "succeeded", "response": {"status": 299}}, "succeeded"),
-                                         (SECRET_KEY, "release", {}, None)):
-            found = self.find(gateway, key)
-            between.armed = found["id"].encode()
-            status, done = self.act(gateway, action, found, **more)
-            self.assertEqual((status, done.get("state")), (200, state), done)
-            self.assertEqual(self.audited()[-1][:2], (action, "done"))
-        self.assertEqual(between.lost, 2)
 
 
 class Listing(Keys):
@@ -408,18 +264,6 @@ class Listing(Keys):
         self.assertEqual(gateway.metrics()["once_store_connections"], after)
         self.assertNotIn('once_keys{state="succeeded"}', gateway.metrics())
 
-    def test_mistakes_in_a_list_are_told(self):
-        gateway = self.gateway(self.backend())
-        for query in ("limit=0", "limit=1001", "state=lost", "older_than=soon", "cursor=nonsense", "color=blue"):
-            status, problem = self.admin(gateway, "GET", f"/v1/keys?{query}")
-            self.assertEqual((status, problem["code"]), (400, "parameter-invalid"), query)
-            self.assertRegex(problem["detail"], f'^"{query.split("=")[0]}": expected ')
-        status, problem = self.admin(gateway, "GET", "/v1/keys/xyz")
-        self.assertEqual((status, problem["code"]), (400, "parameter-invalid"))
-        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {"path": "/"}, fields=())
-        self.assertEqual((status, problem["code"]), (400, "parameter-invalid"), "find needs the header, too")
-        self.assertEqual(self.admin(gateway, "GET", "/v1/keys/" + "0" * 64)[0], 404)
-
 
 class CommandLine(Keys):
     def test_a_stuck_key_is_settled_from_the_command_line(self):
@@ -462,16 +306,6 @@ class CommandLine(Keys):
         self.assertEqual((last["by"], last["reason"], last["operation"]), ("carol", "the bank has it", short))
         self.check_nothing_secret_in(gateway)
 
-    def test_a_type_that_is_given_is_kept_and_what_is_no_json_is_not_called_so(self):
-        body = self.folder() / "body"
-        for text, headers, expected in ((b"1", ("--header", "content-type: text/plain"), "text/plain"), (b"thanks", (), None)):
-            gateway, _ = self.stuck()
-            body.write_bytes(text)
-            out = self.cli(gateway, "resolve", self.find(gateway)["id"], "--succeeded", "--status", "200", "--body-file",
-                           str(body), "--yes", *headers)
-            self.assertEqual(out.returncode, 0, out.stderr)
-            self.assertEqual(self.pay(gateway).get("Content-Type"), expected)
-
     def test_what_a_backend_said_does_not_steer_the_terminal(self):
         said = "\x1b[2Jpaid\n\tby \x7f\x9b2Jé"
         gateway = self.gateway(self.backend(lambda _, to: to.reply(201, body=said.encode())))
@@ -487,6 +321,39 @@ class CommandLine(Keys):
         self.assertEqual(out.returncode, 0, out.stderr)
         last = json.loads(self.audit.read_text().splitlines()[-1])
         self.assertEqual(last["by"], pwd.getpwuid(os.getuid()).pw_name)
+
+    def test_find_says_what_is_missing_and_takes_secrets_from_a_file(self):
+        gateway, _ = self.stuck()
+        key, headers = self.folder() / "key", self.folder() / "headers"
+        key.write_text(SECRET_KEY + "\n")
+        headers.write_text("\nAuthorization: Bearer alice\n")
+        found = self.find(gateway)["id"]
+        from_file = ("--key-file", str(key), "--header-file", str(headers), "--json")
+        for options in (("--path", "http://api.test/payments"), ("--path", "/payments", "--host", "api.test", "--method", "post"),
+                        ("--path", "http://api.test/payments", "--host", "API.test:80")):
+            out = self.cli(gateway, "find", *options, *from_file)
+            self.assertEqual((out.returncode, json.loads(out.stdout or "{}").get("id")), (0, found), out.stderr)
+        for options, code, words in ((("--path", "/payments"), 2, "--host HOST, or --path https://HOST/PATH"),
+                                     (("--path", "http://api.test/payments", "--host", "other.test"), 2, "api.test, but \"host\" is other.test"),
+                                     (("--path", "http://other.test/payments"), 1, "Host, path and caller are part of a key"),
+                                     (("--path", "http://api.test/payments", "--method", "get"), 2, "No route protects"),
+                                     (("--path", "http://api.test/payments", "--header", "nonsense"), 2, "expected 'Name: value'")):
+            out = self.cli(gateway, "find", *options, *from_file)
+            self.assertEqual((out.returncode, words in out.stderr), (code, True), (options, out.stderr))
+        for options in (("--header-file", "-"), ("--header-file", "-", "--key-file", "-"), ("--header-file", "/nowhere/at/all", "--key", "k")):
+            out = self.cli(gateway, "find", "--path", "http://api.test/payments", *options)
+            self.assertEqual((out.returncode, "--header-file" in out.stderr), (2, True), out.stderr)
+        self.assertIn("/nowhere/at/all cannot be read: No such file or directory", out.stderr)
+        self.check_nothing_secret_in_logs(gateway)
+
+    def test_wrong_options_are_named(self):
+        wrong = {"--state": "bogus", "--older-than": "xx", "--newer-than": "soon", "--limit": "0"}
+        for option, value in wrong.items():
+            out = run_once("keys", "list", option, value)
+            self.assertEqual((out.returncode, f"{option}: expected " in out.stderr), (2, True), out.stderr)
+        text = run_once("keys", "list", "--help").stdout
+        self.assertNotIn("UINT", text)
+        self.assertIn("{started,succeeded,failed,unknown,tombstone,lapsed,unsettled}", text)
 
     def test_a_list_that_is_cut_says_so_and_how_to_go_on(self):
         gateway = self.gateway(self.backend())
@@ -505,45 +372,6 @@ class CommandLine(Keys):
         self.assertEqual((len(seen), len(set(seen))), (5, 5))
         whole = self.cli(gateway, "list")
         self.assertEqual((len(whole.stdout.splitlines()), whole.stderr), (6, ""))
-
-    def test_wrong_options_are_named(self):
-        wrong = {"--state": "bogus", "--older-than": "xx", "--newer-than": "soon", "--limit": "0"}
-        for option, value in wrong.items():
-            out = run_once("keys", "list", option, value)
-            self.assertEqual((out.returncode, f"{option}: expected " in out.stderr), (2, True), out.stderr)
-        text = run_once("keys", "list", "--help").stdout
-        self.assertNotIn("UINT", text)
-        self.assertIn("{started,succeeded,failed,unknown,tombstone,lapsed,unsettled}", text)
-
-    def test_find_says_what_is_missing_and_takes_secrets_from_a_file(self):
-        gateway, _ = self.stuck()
-        key, headers = self.folder() / "key", self.folder() / "headers"
-        key.write_text(SECRET_KEY + "\n")
-        headers.write_text("\nAuthorization: Bearer alice\n")
-        found = self.find(gateway)["id"]
-        from_file = ("--key-file", str(key), "--header-file", str(headers), "--json")
-        for options in (("--path", "http://api.test/payments"), ("--path", "/payments", "--host", "api.test", "--method", "post"),
-                        ("--path", "http://api.test/payments", "--host", "API.test:80")):
-            out = self.cli(gateway, "find", *options, *from_file)
-            self.assertEqual((out.returncode, json.loads(out.stdout or "{}").get("id")), (0, found), out.stderr)
-        piped = subprocess.run([os.environ["ONCE_BINARY"], "keys", "find", "--admin", f"127.0.0.1:{gateway.admin_port}", "--path",
-                                "http://api.test/payments", "--key-file", str(key), "--header-file", "-", "--json"],
-                               input="Authorization: Bearer alice\n", capture_output=True, text=True, timeout=DEADLINE)
-        self.assertEqual((piped.returncode, json.loads(piped.stdout or "{}").get("id")), (0, found), piped.stderr)
-        for options, code, words in ((("--path", "/payments"), 2, "--host HOST, or --path https://HOST/PATH"),
-                                     (("--path", "http://api.test/payments", "--host", "other.test"), 2, "api.test, but \"host\" is other.test"),
-                                     (("--path", "http://other.test/payments"), 1, "Host, path and caller are part of a key"),
-                                     (("--path", "http://api.test/payments", "--method", "get"), 2, "No route protects"),
-                                     (("--path", "http://api.test/payments", "--header", "nonsense"), 2, "expected 'Name: value'")):
-            out = self.cli(gateway, "find", *options, *from_file)
-            self.assertEqual((out.returncode, words in out.stderr), (code, True), (options, out.stderr))
-        for options in (("--header-file", "-"), ("--header-file", "-", "--key-file", "-"), ("--header-file", "/nowhere/at/all", "--key", "k")):
-            out = self.cli(gateway, "find", "--path", "http://api.test/payments", *options)
-            self.assertEqual((out.returncode, "--header-file" in out.stderr), (2, True), out.stderr)
-        self.assertIn("/nowhere/at/all cannot be read: No such file or directory", out.stderr)
-        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {"key": "k", "method": "post", "path": "http://api.test/payments"})
-        self.assertEqual((status, "are in capitals" in problem["detail"]), (400, True), problem)
-        self.check_nothing_secret_in_logs(gateway)
 
     def test_nobody_answers(self):
         out = run_once("keys", "list", "--admin", "127.0.0.1:1")

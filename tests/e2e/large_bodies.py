@@ -11,19 +11,6 @@ def echo(request, connection):
     connection.reply(200, body=request.body)
 
 
-def echo_as_it_reads(request, connection):
-    """For a backend without read_body: it stops reading when its last part has not been taken yet."""
-    left = int(request.get("Content-Length"))
-    connection.send(b"HTTP/1.1 200 Fine\r\nContent-Length: %d\r\n\r\n" % left)
-    while left:
-        part = connection.stream.take(min(left, 65536)) or connection.sock.recv(min(left, 65536))
-        if not part:
-            raise EOFError("the body ended early")
-        connection.send(part)
-        left -= len(part)
-    request.complete = True
-
-
 def check_both_ways(test, client):
     """Streamed without a key, held with one."""
     for key in (None, "large"):

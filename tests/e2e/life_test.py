@@ -1,11 +1,9 @@
 """Keys that die with the resource that their path names: scope: [path, life]."""
 import json
 import os
-import threading
 import unittest
 
 from harness import EndToEnd
-from wire import DEADLINE, wait_until
 
 LIVES = "defaults.scope=path,life"
 
@@ -73,87 +71,6 @@ class Lives(EndToEnd):
                 self.assertEqual(client.ask("POST", "/a", key="k", body=b"x").get("Idempotency-Status"), "replayed")
                 self.assertEqual(self.things.things["/a"], [b"x"], number)
 
-    def test_what_another_path_names_lives_on(self):
-        gateway = self.start()
-        gateway.ask("PUT", "/b")
-        self.assertEqual(self.append(gateway, "/b"), "executed")
-        self.renew(gateway)
-        self.assertEqual(self.append(gateway, "/b"), "replayed")
-
-    def test_another_spelling_of_the_path_ends_the_same_life(self):
-        gateway = self.start()
-        self.things.things["/%61"] = []
-        self.assertEqual(gateway.ask("DELETE", "/%61").status, 204)
-        self.assertEqual(self.append(gateway), "executed")
-
-    def test_a_delete_that_fails_ends_nothing(self):
-        gateway = self.start()
-        for status in (404, 409, 500, 503):
-            self.things.refusal = status
-            self.assertEqual(gateway.ask("DELETE", "/a").status, status)
-            self.assertEqual(self.append(gateway), "replayed", status)
-
-    def test_a_delete_whose_answer_never_came_ends_nothing(self):
-        gateway = self.start()
-        self.things.on_delete = lambda to: to.reset()
-        self.assertEqual(gateway.ask("DELETE", "/a").code, "backend-lost")
-        self.assertEqual(self.append(gateway), "replayed")
-
-    def test_a_client_that_leaves_ends_the_life_all_the_same(self):
-        gateway = self.start("threads=1")
-        go = self.gate()
-        deleted = threading.Event()
-        self.things.on_delete = lambda to: (deleted.set(), go.wait())
-        client = gateway.connect()
-        client.send_request("DELETE", "/a")
-        self.assertTrue(deleted.wait(DEADLINE))
-        client.reset()
-        gateway.ask("PUT", "/a")  # served by the thread that has noticed by then
-        go.set()
-        wait_until(lambda: self.append(gateway) == "executed", what="the life to have ended")
-
-    def test_a_delete_with_a_key_ends_it_once_and_is_not_done_to_the_next(self):
-        gateway = self.start("defaults.key.methods=[POST, DELETE]")
-        self.renew(gateway, key="delete")
-        self.assertEqual(self.append(gateway), "executed")
-        again = gateway.ask("DELETE", "/a", key="delete")
-        self.assertEqual((again.status, again.get("Idempotency-Status")), (204, "replayed"))
-        self.assertEqual(self.append(gateway), "replayed")
-        self.assertEqual(self.things.things["/a"], [b"x"])
-
-    def test_with_conditional_writes(self):
-        gateway = self.start("defaults.conditional.if_match=on", "defaults.key.methods=[POST, DELETE]")
-        for key in (None, "delete"):
-            self.renew(gateway, key=key)
-            self.assertEqual(self.append(gateway), "executed")
-
-    def test_a_key_at_work_when_the_life_ends_is_waited_for_and_dies(self):
-        gateway = self.start("defaults.in_flight=reject")
-        go = self.gate()
-        inner, self.store.handler = self.store.handler, lambda request, to: (
-            request.body == b"slow" and go.wait(), self.things.handle(request, to))
-        client = self.connect(gateway)
-        client.send_request(target="/a", key="slow", body=b"slow")
-        wait_until(lambda: self.store.executions()[-1].body == b"slow")
-        self.renew(gateway)
-        self.assertEqual(gateway.ask(target="/a", key="slow", body=b"slow").code, "in-flight")
-        go.set()
-        self.assertEqual(client.read_response().status, 201)
-        self.store.handler = inner
-        again = gateway.ask(target="/a", key="slow", body=b"slow")
-        self.assertEqual(again.get("Idempotency-Status"), "executed")
-
-    def test_a_deletion_at_one_host_ends_no_keys_of_another(self):
-        gateway = self.start()
-        other = [("Host", "other.test")]
-        first = gateway.ask(target="/a", key="k", body=b"x", fields=other)
-        self.renew(gateway)
-        again = gateway.ask(target="/a", key="k", body=b"x", fields=other)
-        self.assertEqual([each.get("Idempotency-Status") for each in (first, again)], ["executed", "replayed"])
-        gateway.ask("DELETE", "/a", fields=other)
-        again = gateway.ask(target="/a", key="k", body=b"x", fields=other)
-        self.assertEqual(again.get("Idempotency-Status"), "executed")
-
     def test_operators_see_what_ended_and_find_the_key_of_this_life(self):
         gateway = self.start()
         self.renew(gateway)
@@ -165,13 +82,6 @@ class Lives(EndToEnd):
         found = json.loads(gateway.admin("/v1/keys/find", "POST", asked, find).body)
         self.assertEqual((found["state"], found["attempt"]), ("succeeded", 1))
         self.assertGreater(found["started_at"], max(key["started_at"] for key in ended))
-
-    def test_without_lives_a_key_belongs_to_its_path(self):
-        gateway = self.gateway(self.store, "defaults.scope=path")
-        gateway.ask("PUT", "/a")
-        self.assertEqual(self.append(gateway), "executed")
-        self.renew(gateway)
-        self.assertEqual(self.append(gateway), "replayed")
 
     @unittest.skipIf(os.environ.get("ONCE_E2E_STORE"), "the journal is meant")
     def test_a_restart_remembers_the_end(self):

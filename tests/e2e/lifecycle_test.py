@@ -7,10 +7,9 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 
-from harness import STORE, EndToEnd, Gateway, run_once
+from harness import STORE, EndToEnd, Gateway, Sharing, run_once
 from wire import wait_until
 
 
@@ -48,13 +47,6 @@ class Draining(EndToEnd):
                 self.assertEqual(gateway.wait(), 0)
                 self.assertIn('"message":"stopped"', gateway.stderr)
 
-    def test_the_last_answer_says_that_the_connection_ends(self):
-        gateway, client, go = self.held_request()
-        gateway.terminate()
-        wait_until(lambda: self.draining(gateway))
-        go.set()
-        self.assertEqual(client.read_response().get("Connection"), "close")
-
     def test_while_draining_idle_connections_are_closed_and_new_ones_refused(self):
         gateway, client, go = self.held_request()
         fresh, used = self.connect(gateway), self.connect(gateway)
@@ -77,20 +69,6 @@ class Draining(EndToEnd):
         gateway.terminate()
         self.assertEqual(gateway.wait(), 1)
         gateway.stop(expect=1)
-
-    def test_after_the_delay_it_drains(self):
-        go = self.gate()
-        backend = self.backend(lambda _, to: go.wait() and to.reply(201))
-        gateway = self.gateway(backend, "timeouts.drain_delay=500ms")
-        client = self.connect(gateway)
-        client.send_request(key="k")
-        wait_until(backend.executions)
-        gateway.terminate()
-        wait_until(lambda: self.refused(gateway), what="new connections to be refused")
-        self.assertEqual(gateway.admin("/readyz").status, 503)
-        go.set()
-        self.assertEqual(client.read_response().status, 201)
-        self.assertEqual(gateway.wait(), 0)
 
     def test_a_request_that_is_coming_in_is_served(self):
         gateway, held, go = self.held_request("k", "threads=1")
@@ -126,18 +104,6 @@ class Draining(EndToEnd):
             self.assertEqual(client.read_response().status, 201)
         gateway.stop()
         self.assertEqual(len(backend.executions()), len(served) + len(clients))
-
-    def test_waiting_requests_get_their_answer(self):
-        gateway, first, go = self.held_request("k", "timeouts.drain=70s")
-        second = self.connect(gateway)
-        second.send_request(key="k")
-        wait_until(lambda: gateway.metrics()["once_waiting"] == 1)
-        gateway.terminate()
-        wait_until(lambda: self.draining(gateway))
-        go.set()
-        self.assertEqual([client.read_response().get("Idempotency-Status") for client in (first, second)],
-                         ["executed", "replayed"])
-        self.assertEqual(gateway.wait(), 0)
 
     def test_what_takes_longer_than_the_limit_is_cut_off(self):
         for key in ("k", None):
@@ -184,27 +150,11 @@ class Draining(EndToEnd):
         self.assertLessEqual({key for key, _ in answered}, set(executed))
 
 
-class Admin(EndToEnd):
+class Admin(Sharing):
     SAMPLE = re.compile(r'^([a-z_]+)(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? (-?[0-9.e+-]+|\+Inf|NaN)$')
 
-    def test_health_and_readiness(self):
-        gateway = self.gateway(self.backend())
-        for path, body in (("/healthz", b"ok\n"), ("/readyz", b"ready\n")):
-            answer = gateway.admin(path)
-            self.assertEqual((answer.status, answer.body), (200, body))
-            self.assertEqual(gateway.admin(path, "HEAD").status, 200)
-
-    def test_what_is_not_there(self):
-        gateway = self.gateway(self.backend())
-        answer = gateway.admin("/unknown")
-        self.assertEqual((answer.status, answer.code), (404, "not-found"))
-        for path, method, allow in (("/metrics", "DELETE", "GET, HEAD"), ("/v1/keys", "POST", "GET, HEAD"),
-                                    ("/v1/keys/00/release", "GET", "POST"), ("/v1/login", "GET", "POST")):
-            answer = gateway.admin(path, method, [("Once-Admin", "1")])
-            self.assertEqual((answer.status, answer.code, answer.get("Allow")), (405, "method-not-allowed", allow), path)
-
     def test_metrics_are_what_prometheus_reads(self):
-        gateway = self.gateway(self.backend())
+        gateway = self.gateway(self.backend(), own=True)
         gateway.ask(key="k")
         answer = gateway.admin("/metrics")
         self.assertEqual(answer.get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
@@ -235,7 +185,7 @@ class Admin(EndToEnd):
             connection.reply(500 if request.target == "/fails" else 201)
 
         backend = self.backend(handler)
-        gateway = self.gateway(backend)
+        gateway = self.gateway(backend, own=True)
         before = gateway.metrics()
         gateway.ask("GET")
         for body in (b"1", b"1", b"2"):
@@ -275,9 +225,24 @@ class Admin(EndToEnd):
             self.assertGreaterEqual(moved["once_journal_syncs_total"], 6)
             self.assertEqual(after["once_journal_live_claims"], 0)
 
+    def test_what_is_not_there(self):
+        gateway = self.gateway(self.backend())
+        answer = gateway.admin("/unknown")
+        self.assertEqual((answer.status, answer.code), (404, "not-found"))
+        for path, method, allow in (("/metrics", "DELETE", "GET, HEAD"), ("/v1/keys", "POST", "GET, HEAD"),
+                                    ("/v1/keys/00/release", "GET", "POST"), ("/v1/login", "GET", "POST")):
+            answer = gateway.admin(path, method, [("Once-Admin", "1")])
+            self.assertEqual((answer.status, answer.code, answer.get("Allow")), (405, "method-not-allowed", allow), path)
+
+    def test_admin_can_be_off(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, config="admin: off\n", admin=None)
+        self.assertIsNone(gateway.admin_port)
+        self.assertEqual(gateway.ask(key="k").status, 201)
+
     @unittest.skipIf(STORE, "the journal is meant")
     def test_what_is_answered_at_once_is_nothing_to_the_journal(self):
-        gateway = self.gateway(self.backend())
+        gateway = self.gateway(self.backend(), own=True)
         gateway.ask(key="k", body=b"1")
         before = gateway.metrics()
         with self.connect(gateway) as client:
@@ -286,19 +251,6 @@ class Admin(EndToEnd):
         after = gateway.metrics()
         for name in ("once_store_batch_size_sum", "once_journal_syncs_total"):
             self.assertLess(after[name] - before[name], 100, name)  # whether it is well is asked every few seconds
-
-    def test_when_the_process_started(self):
-        before = time.time()
-        gateway = self.gateway(self.backend())
-        started = gateway.metrics()["process_start_time_seconds"]
-        self.assertLess(before - 1, started)
-        self.assertLess(started, time.time() + 1)
-
-    def test_admin_can_be_off(self):
-        backend = self.backend()
-        gateway = self.gateway(backend, config="admin: off\n", admin=None)
-        self.assertIsNone(gateway.admin_port)
-        self.assertEqual(gateway.ask(key="k").status, 201)
 
 
 class Starting(EndToEnd):
@@ -327,17 +279,6 @@ class Starting(EndToEnd):
                     places = re.findall(r"once\.yaml:(\d+):(\d+): ", result.stderr + result.stdout)
                     self.assertEqual([int(line) for line, _ in places], [1, 3, 4, 7])
                     self.assertIn('did you mean "ttl"?', result.stderr + result.stdout)
-
-    def test_other_mistakes_end_with_2(self):
-        mistakes = ([], ["--upstream", "ftp://x"], ["--nonsense"],
-                    ["--upstream", "http://127.0.0.1:1", "--set", "nonsense=1"],
-                    ["--upstream", "http://127.0.0.1:1", "--set", "tls.listen=127.0.0.1:0"],
-                    ["--upstream", "http://127.0.0.1:1", "--config", "missing.yaml"])
-        for arguments in (["nonsense"], *([command, *mistake] for command in ("serve", "check") for mistake in mistakes)):
-            with self.subTest(arguments), tempfile.TemporaryDirectory() as folder:
-                result = run_once(*arguments, folder=folder)
-                self.assertEqual(result.returncode, 2, result)
-                self.assertTrue(result.stderr)
 
     def test_signals_wait_for_a_process_that_reads_its_configuration(self):
         backend = self.backend()
@@ -403,64 +344,6 @@ class Starting(EndToEnd):
         for flag in ("--version", "-V"):
             same = run_once(flag)
             self.assertEqual((same.returncode, same.stdout), (0, result.stdout), flag)
-
-    def test_check_reads_the_secret_that_serve_would(self):
-        folder = self.folder()
-        (folder / "short").write_text("short\n")
-        (folder / "good").write_text("0123456789abcdef\n")
-        for name in ("short", "good"):
-            (folder / name).chmod(0o600)
-        environment = {name: value for name, value in os.environ.items() if name != "ONCE_SECRET"}
-        for file, code, said in (("missing", 2, "cannot read the secret in missing"), ("short", 2, "has 5 bytes"), ("good", 0, "")):
-            done = run_once("check", "--upstream", "http://127.0.0.1:1", "--set", f"secret_file={file}", folder=folder,
-                            env=environment)
-            self.assertEqual((done.returncode, said in done.stderr), (code, True), done)
-        done = run_once("check", "--upstream", "http://127.0.0.1:1", folder=folder, env=environment | {"ONCE_SECRET": "short"})
-        self.assertEqual((done.returncode, "ONCE_SECRET has 5 bytes" in done.stderr), (2, True), done)
-        done = run_once("check", "--upstream", "http://127.0.0.1:1", "--set", "defaults.caller_missing=reject", folder=folder,
-                        env=environment)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertFalse((folder / "once-data").exists(), "nothing is made")
-
-    def test_check_refuses_what_serve_refuses(self):
-        folder = self.folder()
-        os.mkfifo(folder / "pipe")
-        environment = {name: value for name, value in os.environ.items() if name != "ONCE_SECRET"}
-        for settings, said in ((("environment=production", "defaults.caller_missing=reject"), "environment: production needs a secret"),
-                               (("store=redis://127.0.0.1:1",), "a shared store needs a secret"),
-                               (("admin_token=env:NO_SUCH_TOKEN",), "the environment variable NO_SUCH_TOKEN is not set"),
-                               (("audit_log=pipe", "store=memory:"), "pipe is not a regular file")):
-            options = [part for setting in settings for part in ("--set", setting)]
-            for command in (("check",), ("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")):
-                done = run_once(*command, "--upstream", "http://127.0.0.1:1", *options, folder=folder, env=environment)
-                self.assertEqual((done.returncode != 0, said in done.stderr), (True, True), (command, done))
-
-    def test_settings_that_cannot_be_served_end_check_and_serve_with_2(self):
-        folder = self.folder()
-        for line, said in (("store: redis://h?clustr=1", 'unknown option "clustr"'),
-                           ("store: redis://h/abc", "must be a number"),
-                           ("store: rediss://h?ca=/nope", "option ca of the store's URL: /nope: No such file or directory"),
-                           ("store: mysql://h", "names no database"),
-                           ("store: mysql://h/db?ssl-mode=wrong", "ssl-mode must be"),
-                           ("store: postgres://h/db?sslmod=require", 'unknown option "sslmod"'),
-                           ("store: postgres://h/db?sslmode=wrong", "option sslmode of the store's URL"),
-                           ("store: journal:/proc/nope", "the journal cannot be in /proc/nope"),
-                           ("data_dir: /proc/x", "/proc"),
-                           ("audit_log: /nowhere/audit.log", "audit_log: /nowhere/audit.log: No such file or directory"),
-                           ("audit_log: 'audit.log", "its closing quote is missing")):
-            (folder / "once.yaml").write_text(f"upstreams: {{a: http://127.0.0.1:1}}\n{line}\nadmin: 127.0.0.1:0\nlisten: 127.0.0.1:0\n")
-            for command in ("check", "serve"):
-                with self.subTest(line=line, command=command):
-                    done = run_once(command, "--config", "once.yaml", folder=folder)
-                    self.assertEqual(done.returncode, 2, done)
-                    self.assertRegex(done.stderr, r"once\.yaml:2:\d+: .*" + re.escape(said))
-        self.assertEqual([each.name for each in folder.iterdir()], ["once.yaml"], "nothing was made")
-
-    @unittest.skipIf(STORE, "the journal is meant")
-    def test_the_log_says_where_the_journal_is(self):
-        gateway = self.gateway(self.backend())
-        line = next(line for line in gateway.log_lines() if line["message"] == "listening")
-        self.assertEqual(line["store"], f"journal:{gateway.folder.resolve()}/once-data/journal")
 
 
 class Memory(EndToEnd):

@@ -131,35 +131,6 @@ class Traces(EndToEnd):
             sent = backend.requests[-1]
             self.assertEqual([sent.all("traceparent"), sent.all("tracestate")], [[value] for _, value in fields])
 
-    def test_a_replay_shows_the_trace_of_the_retry(self):
-        backend = self.backend()
-        gateway = self.gateway(backend, "log.access=yes", "log.format=json")
-        first = self.ask_with(gateway, [("traceparent", PARENT)], key=KEY)
-        retry = self.ask_with(gateway, [("traceparent", PARENT.replace("4bf9", "aaaa"))], key=KEY)
-        self.assertEqual((retry["result"], retry["trace"]), ("replayed", TRACE.replace("4bf9", "aaaa")))
-        self.assertEqual(first["operation"], retry["operation"])
-        self.assertEqual(len(backend.requests), 1)
-        # Nothing of one request is said of the next.
-        self.assertEqual(self.ask_with(gateway, [], key=KEY)["trace"], "")
-
-    def test_what_is_no_trace_is_passed_on_and_not_logged(self):
-        backend = self.backend()
-        gateway = self.gateway(backend, "log.access=yes", "log.format=json")
-        for bad in ("secret", PARENT.upper(), PARENT + "-more", f"00-{'0' * 32}-00f067aa0ba902b7-01"):
-            self.assertEqual(self.ask_with(gateway, [("traceparent", bad)])["trace"], "")
-            self.assertEqual(backend.requests[-1].all("traceparent"), [bad])
-        self.assertEqual(self.ask_with(gateway, [("traceparent", PARENT)] * 2)["trace"], "")
-        self.assertEqual(backend.requests[-1].all("traceparent"), [PARENT] * 2)
-
-    def test_a_request_that_is_not_understood_has_no_trace_of_the_one_before(self):
-        gateway = self.gateway(self.backend(), "log.access=yes", "log.format=json")
-        with gateway.connect() as client:
-            client.ask("POST", "/", fields=[("traceparent", PARENT)])
-            client.send(b"broken\r\n\r\n")
-            self.assertEqual(client.read_response().status, 400)
-        lines = wait_until(lambda: [line["trace"] for line in gateway.log_lines(gateway.stdout)][1:])
-        self.assertEqual(lines, [""])
-
     def test_errors_that_name_a_request_have_its_trace_and_operation(self):
         gateway = self.gateway(self.backend(), "log.format=json", "log.access=yes", "store=redis://127.0.0.1:1",
                                env={**os.environ, "ONCE_SECRET": "0123456789abcdef0123456789abcdef"})

@@ -11,7 +11,7 @@ import unittest
 
 from harness import EndToEnd, run_once
 from tls import Authority, ClientSocket
-from wire import DEADLINE, Client, Stream, request_bytes, wait_until
+from wire import DEADLINE, Client, Stream, wait_until
 
 BALANCER = "127.0.0.1"  # whence connections to the gateway come
 CLIENT = "127.0.0.5"    # a client of HAProxy: loopback is a whole network
@@ -116,28 +116,6 @@ class Real(Proxied):
 
 
 class Headers(Proxied):
-    def test_a_header_may_come_in_pieces_and_with_the_request(self):
-        gateway = self.proxied()
-        for header, address in ((HEADER, "192.0.2.1"), (version_2("192.0.2.7"), "192.0.2.7"),
-                                (version_2("192.0.2.8", extra=b"\x02\0\x03api"), "192.0.2.8"),
-                                (b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "2001:db8::1")):
-            with self.subTest(header):
-                client = self.connect(gateway)
-                for byte in header:
-                    client.send(bytes([byte]))
-                self.assertEqual(client.ask("GET", "/").status, 201)
-                self.assertEqual(self.forwarded(), address)
-                client = self.introduced(gateway, header + request_bytes("GET", "/", (), None, None, "HTTP/1.1"))
-                self.assertEqual(client.read_response("GET").status, 201)
-                self.assertEqual(self.forwarded(), address)
-                self.assertEqual(client.ask("GET", "/").status, 201, "once is enough")
-
-    def test_the_proxy_itself_may_ask(self):
-        gateway = self.proxied()
-        client = self.introduced(gateway, version_2("192.0.2.1", command=0))
-        self.assertEqual(client.ask("GET", "/").status, 201)
-        self.assertEqual(self.forwarded(), BALANCER)
-
     def test_a_client_that_the_proxy_does_not_know_has_no_address(self):
         gateway = self.proxied(f"trusted_proxies=[{BALANCER}, unix]", "limits.address.new_keys=1")
         unix = SIGNATURE + b"\x21\x31\x00\xd8" + b"x" * 216
@@ -150,21 +128,6 @@ class Headers(Proxied):
                                  "it is not the proxy, so nobody believes it")
         asked = [client.ask(key=f"k{number}", body=b"{}").status for number in range(5)]
         self.assertIn(429, asked, "all of them together are limited like one address")
-
-    def test_who_is_trusted_is_the_client_and_not_the_load_balancer(self):
-        gateway = self.proxied(f"trusted_proxies=[{BALANCER}, 192.0.2.1]")
-        for address, told in (("192.0.2.1", "198.51.100.1, 192.0.2.1"), ("192.0.2.2", "192.0.2.2")):
-            client = self.introduced(gateway, version_2(address))
-            self.assertEqual(client.ask("GET", "/", [("X-Forwarded-For", "198.51.100.1")]).status, 201)
-            self.assertEqual(self.forwarded(), told)
-
-    def test_limits_are_those_of_the_client(self):
-        gateway = self.proxied("limits.max_connections_per_address=1")
-        clients = [self.introduced(gateway, version_2(address)) for address in ("192.0.2.1", "192.0.2.2")]
-        for client in clients:
-            self.assertEqual(client.ask("GET", "/").status, 201)
-        third = self.introduced(gateway, version_2("192.0.2.1"))
-        self.assertEqual(third.read_response().code, "too-many-connections")
 
     def test_what_is_malformed_is_closed_counted_and_logged(self):
         backend = self.backend()
@@ -188,13 +151,6 @@ class Headers(Proxied):
         self.assertEqual(self.introduced(gateway).ask("GET", "/").status, 201)
         self.assertEqual(self.refused(gateway, "malformed"), len(wrong) + 1)
 
-    def test_a_header_that_does_not_come(self):
-        gateway = self.proxied("timeouts.header=200ms")
-        client = self.connect(gateway)
-        client.send(HEADER[:-1])
-        self.assertTrue(client.closed())
-        self.assertEqual(self.refused(gateway, "late"), 1)
-
     def test_others_are_refused(self):
         authority = Authority(self.folder())
         certificate, key = authority.issue("server", "DNS:localhost")
@@ -212,21 +168,8 @@ class Headers(Proxied):
         self.assertEqual(self.refused(gateway, "untrusted"), 4)
         self.assertEqual(self.backend_.received, b"")
 
-    def test_connections_that_wait_for_their_header_do_not_hold_up_the_end(self):
-        gateway = self.proxied("timeouts.header=5m")
-        self.connect(gateway).send(HEADER[:5])
-        self.assertEqual(self.introduced(gateway).ask("GET", "/").status, 201)
-        gateway.stop()
-
 
 class Settings(Proxied):
-    def test_it_needs_to_be_said_who_may_send_a_header(self):
-        folder = self.folder()
-        (folder / "once.yaml").write_text("upstreams: {a: http://127.0.0.1:9}\nproxy_protocol: {listen: yes}\n")
-        checked = run_once("check", "--config", "once.yaml", folder=folder)
-        self.assertEqual(checked.returncode, 2)
-        self.assertIn("proxy_protocol.from", checked.stderr)
-
     def test_a_reload_changes_it(self):
         backend = self.backend()
         text = f"upstreams: {{a: http://127.0.0.1:{backend.port}}}\n"

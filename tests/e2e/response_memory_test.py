@@ -93,37 +93,6 @@ class ResponseMemory(EndToEnd):
         wait_until(lambda: self.held(gateway) == 0)
         self.assertEqual(len(backend.executions()), 1)
 
-    def test_slow_readers_that_waited_for_the_answer_share_its_bytes(self):
-        go = self.gate()
-        backend = self.backend(lambda request, to: go.wait() and sized(request, to))
-        gateway = self.measured(backend, "limits.max_body_memory=8MiB", "defaults.in_flight=wait", "defaults.in_flight_wait=10m")
-        readers = self.readers(gateway, f"{SIZE}-a", READERS)
-        wait_until(lambda: gateway.metrics()["once_waiting"] == READERS - 1)
-        before = gateway.resident_bytes()  # connections, which a sanitizer makes large, are there
-        go.set()
-        self.begun(readers)
-        self.assertLess(gateway.resident_bytes() - before, READERS * SIZE / 2)
-        self.assertLess(self.held(gateway), 1.1 * SIZE)
-        for reader in readers:
-            self.assertEqual(reader.read_response().body, LARGE)
-        wait_until(lambda: self.held(gateway) == 0)
-        self.assertEqual(len(backend.executions()), 1)
-
-    def test_a_replay_without_memory_is_refused_until_there_is_some(self):
-        backend = self.backend(sized)
-        gateway, readers = self.full(backend)
-        for key in (f"{SIZE // 2}-c", "5-small"):
-            self.assertEqual(gateway.ask(key=key, body=b"{}").status, 201)
-        refused = gateway.ask(key=f"{SIZE // 2}-c", body=b"{}")
-        self.assertEqual((refused.status, refused.code, refused.get("Retry-After")), (503, "overloaded", "1"))
-        # A small one needs none, and one that is being told already no more.
-        for key in ("5-small", f"{SIZE}-a"):
-            self.assertEqual(gateway.ask(key=key, body=b"{}").get("Idempotency-Status"), "replayed")
-        self.assertGreaterEqual(gateway.metrics()['once_overloaded_total{limit="body_memory"}'], 1)
-        readers[0].close()
-        wait_until(lambda: gateway.ask(key=f"{SIZE // 2}-c", body=b"{}").get("Idempotency-Status") == "replayed")
-        self.assertEqual(len(backend.executions()), 4)
-
     def test_an_answer_that_finds_no_memory_is_recorded_without_its_body(self):
         for name, handler in (("announced", sized), ("chunked", chunked)):
             with self.subTest(name):
@@ -164,48 +133,6 @@ class ResponseMemory(EndToEnd):
             wait_until(lambda: gateway.ask(key=f"{SIZE}-c", body=b"{}").get("Idempotency-Status") == "replayed")
             wait_until(lambda: gateway.ask(key=f"5-{secrets.token_hex(4)}", body=b"x" * (SIZE // 2)).status == 201)
         self.assertEqual(gateway.metrics()["once_bodies_dropped_total"], 0)
-
-    def test_replays_that_one_address_does_not_read_leave_memory_for_others(self):
-        backend = self.backend(sized)
-        gateway = self.gateway(backend, *PATIENT, "limits.max_body_memory=4MiB", "threads=1")
-        for key in "abcdef":
-            self.assertEqual(gateway.ask(key=f"{SIZE}-{key}", body=b"{}").status, 201)
-        readers = [self.readers(gateway, f"{SIZE}-{key}", address="127.0.0.9")[0] for key in "abcde"]
-        for reader in readers:
-            while len(reader.buffer) < 12:
-                reader.fill()
-        statuses = [bytes(reader.buffer[9:12]) for reader in readers]
-        self.assertEqual(set(statuses), {b"201", b"503"})
-        self.assertEqual(gateway.ask(key=f"{SIZE}-f", body=b"{}").get("Idempotency-Status"), "replayed")
-
-    def test_a_slow_reader_of_a_first_answer_is_counted(self):
-        gateway = self.gateway(self.backend(sized), *PATIENT)
-        readers = self.readers(gateway, f"{SIZE}-a")
-        self.begun(readers)
-        held = self.held(gateway, "response")
-        self.assertGreaterEqual(held, SIZE)
-        self.assertLess(held, 1.1 * SIZE)  # one copy, not two
-        readers[0].close()
-        wait_until(lambda: self.held(gateway) == 0)
-
-    def test_a_response_that_is_given_a_tag_is_counted_and_goes_on_without_one_if_there_is_no_memory(self):
-        def handler(request, connection):
-            connection.reply(200, body=LARGE) if request.method == "GET" else sized(request, connection)
-
-        backend = self.backend(handler)
-        gateway = self.gateway(backend, *PATIENT, "limits.max_body_memory=2MiB", "defaults.conditional.etag=on")
-        self.assertIsNotNone(gateway.ask("GET").get("ETag"))
-        readers = []
-        for number, key in enumerate((f"{SIZE}-a", f"{SIZE}-b")):
-            gateway.ask(key=key, body=b"{}")
-            readers += self.readers(gateway, key, address=f"127.0.0.{number + 11}")
-        self.begun(readers)
-        plain = gateway.ask("GET")
-        self.assertEqual((plain.status, plain.body, plain.get("ETag")), (200, LARGE, None))
-        for reader in readers:
-            reader.close()
-        wait_until(lambda: self.held(gateway) == 0)
-        self.assertIsNotNone(gateway.ask("GET").get("ETag"))
 
 
 if __name__ == "__main__":

@@ -39,17 +39,6 @@ class SafeMethods(Upstreams):
                     self.assertIn(502 if how == "lost" else 503, statuses)
             self.assertEqual(self.retries(gateway), 0)
 
-    def test_it_is_off_unless_it_is_asked_for(self):
-        for how in "lost", "unavailable":
-            with self.subTest(how=how):
-                gateway = self.serving(self.servers(how))
-                self.assertEqual(sorted(gateway.ask("GET", "/").status for _ in range(2)),
-                                 [200, 502 if how == "lost" else 503])
-
-    def test_503_is_an_answer_unless_it_is_asked_for(self):
-        gateway = self.serving(self.servers("unavailable"), "retry: {safe: lost}")
-        self.assertEqual(sorted(gateway.ask("GET", "/").status for _ in range(2)), [200, 503])
-
     def test_nothing_is_sent_again_once_the_client_has_seen_something_of_an_answer(self):
         def hints(request, connection):
             connection.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
@@ -87,15 +76,6 @@ class SafeMethods(Upstreams):
             server.requests.clear()
         return servers, gateway
 
-    def test_a_request_on_an_idle_connection_that_is_closed_is_sent_once_more_to_the_same_server(self):
-        for safe in "off", "lost":
-            with self.subTest(safe=safe):
-                servers, gateway = self.with_idle_connections(lambda server, connection: connection.close(),
-                                                              f"retry: {{safe: {safe}}}")
-                self.assertEqual(gateway.ask("GET", "/").code, "backend-lost")
-                self.assertEqual(sorted(len(server.requests) for server in servers), [0, 2])
-                self.assertEqual(self.retries(gateway), 0)
-
     def test_others_on_an_idle_connection_that_is_closed_are_not(self):
         shadow = "defaults: {mode: shadow}\n"
         for name, request, config in (
@@ -108,50 +88,6 @@ class SafeMethods(Upstreams):
                                                               "retry: {safe: lost}", config=config)
                 self.assertEqual(gateway.ask("GET", "/", **request).code, "backend-lost")
                 self.assertEqual(sorted(len(server.requests) for server in servers), [0, 1])
-
-    def test_nothing_is_sent_again_on_an_idle_connection_that_is_closed_after_an_interim_answer(self):
-        def hints(_, connection):
-            connection.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
-            connection.close()
-
-        servers, gateway = self.with_idle_connections(hints, "retry: {safe: lost}")
-        answer = gateway.ask("GET", "/")
-        self.assertEqual((answer.code, len(answer.interim)), ("backend-lost", 1))
-        self.assertEqual(sorted(len(server.requests) for server in servers), [0, 1])
-
-    def test_a_server_that_is_gone_with_its_idle_connections_is_replaced_only_if_it_is_asked_for(self):
-        for safe, status in ("off", 502), ("lost", 200):
-            with self.subTest(safe=safe):
-                gone = []
-
-                def die_once(server, connection, gone=gone):
-                    if gone:
-                        connection.reply()
-                    else:
-                        gone.append(server)
-                        connection.close()
-                        server.stop_listening()
-
-                servers, gateway = self.with_idle_connections(die_once, f"retry: {{safe: {safe}}}")
-                self.assertEqual(gateway.ask("GET", "/").status, status)
-                self.assertEqual(sorted(len(server.requests) for server in servers), [int(safe == "lost"), 1])
-                self.assertEqual(self.retries(gateway), int(safe == "lost"))
-
-    def test_without_a_second_answer_the_first_one_counts(self):
-        servers = [self.backend(counted(503)), self.backend(counted())]
-        servers[1].stop_listening()
-        gateway = self.serving(servers, "retry: {safe: unavailable}")
-        for _ in range(4):
-            answer = gateway.ask("GET", "/")
-            self.assertEqual((answer.status, answer.body), (503, b"GET"))
-
-    def test_retries_have_a_budget(self):
-        servers = self.servers("unavailable")
-        gateway = self.serving(servers, "retry: {safe: unavailable}")
-        answers = [gateway.ask("GET", "/").status for _ in range(100)]
-        self.assertEqual(answers.count(200) + answers.count(503), 100)
-        self.assertGreater(answers.count(503), 20)
-        self.assertIn(self.retries(gateway), range(18, 21))
 
 
 if __name__ == "__main__":

@@ -64,17 +64,6 @@ class SendStop(Streaming):
         self.assertIn("once: stopped", stderr)
         self.assertEqual(self.ended(reading)[0], 0)
 
-    def test_a_refused_stop_says_why(self):
-        gateway = self.start_gateway()
-        code, stdout, stderr = self.ended(self.sends(gateway, "--stop", key=["--key", "other"]))
-        self.assertEqual(code, 4, stderr)
-        self.assertIn("not stopped: 404 key-not-found: ", stderr)
-        self.assertIn(b'"code":"key-not-found"', stdout)
-        code, _, stderr = self.ended(self.sends(gateway, "--stop", caller=[]))
-        self.assertEqual(code, 4, stderr)
-        self.assertIn("not stopped: 401 caller-required: ", stderr)
-        self.assertIn("can stop it", stderr)
-
     def test_a_stop_is_suggested_only_for_a_request_that_may_have_a_caller(self):
         gateway = self.start_gateway()
         for key, caller, suggested in ("k", ME[:2], True), ("anonymous", [], False):

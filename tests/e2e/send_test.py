@@ -9,15 +9,14 @@ import subprocess
 import threading
 import unittest
 
-from outcomes_test import Script, answers
 from harness import run_once
+from outcomes_test import Script, answers
 from sending import Send
 from tls import Authority
 from wire import DEADLINE
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
-TAKEOVER = ["defaults.on_unknown=takeover", "defaults.takeover_after=1s"]
 
 class Ledger:
     """Handlers that book the body of a request, once per call, and what a test wants to know of it."""
@@ -64,27 +63,6 @@ class BehindTheGateway(Send):
         self.assertTrue(UUID.fullmatch(self.keys(backend)[0]), self.keys(backend))
         self.assertEqual({request.body for request in backend.requests}, {b"x"})
 
-    def test_through_tls_to_a_gateway_whose_certificate_is_trusted(self):
-        authority = Authority(self.folder())
-        certificate, key = authority.issue("server", "DNS:localhost")
-        _, gateway = self.world(self.ledger.books, settings=[
-            "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]", f"tls.keys=[{key}]"])
-        url = f"https://localhost:{gateway.tls_port}/pay"
-        done = run_once("send", "POST", url, "-d", "x", "--cacert", authority.file)
-        self.assertEqual((done.returncode, done.stdout), (0, "booked x"), done.stderr)
-        self.assertNotIn("warning", done.stderr)
-        done = run_once("send", "POST", url, "-d", "x")
-        self.assertEqual(done.returncode, 6, done.stderr)
-        self.assertIn("not-trusted", done.stderr)
-        self.assertEqual(self.ledger.lines, [b"x"])
-
-    def test_a_drop_before_the_effect_is_taken_over_and_happens_once(self):
-        _, gateway = self.world(drops, self.ledger.books, settings=TAKEOVER)
-        done = self.send(gateway.port)
-        self.assert_code(done, 0)
-        self.assertEqual(self.ledger.lines, [b"x"])
-        self.assertEqual(self.tries(done)[0], "outcome-unknown")
-
     def test_a_drop_after_the_effect_on_hold_is_reported_as_unknown_and_never_done_twice(self):
         _, gateway = self.world(self.ledger.books_and_drops, self.ledger.books)
         for _ in range(2):
@@ -93,26 +71,6 @@ class BehindTheGateway(Send):
             self.assertIn(b"the outcome is unknown, and retries get the same response until", done.stderr)
             self.assertIn(b"--key held", done.stderr)
         self.assertEqual(self.ledger.lines, [b"x"])
-
-    def test_a_wait_past_the_deadline_is_given_up_at_once_with_the_key(self):
-        _, gateway = self.world(answers(503, [("Retry-After", "300")]))
-        done = self.send(gateway.port)  # the backend asks for five minutes, the deadline is two
-        self.assert_code(done, 7)
-        self.assertEqual(self.tries(done), ["unavailable"])
-        self.assertRegex(done.stderr.decode(), rf"the same command with --key {UUID.pattern}")
-
-    def test_a_key_that_is_not_honoured_is_warned_about(self):
-        bypassed, unsaid = b"Idempotency-Status: bypassed", b"has no Idempotency-Status"
-        backend, gateway = self.world(self.ledger.books)
-        done = self.send(gateway.port)
-        self.assertNotIn(b"warning", done.stderr)
-        for quiet in ((), ("--quiet",)):
-            done = self.send(gateway.port, *quiet, method="PUT")
-            self.assert_code(done, 0)
-            self.assertIn(bypassed, done.stderr)
-            done = self.send(backend.port, *quiet)  # past the gateway
-            self.assert_code(done, 0)
-            self.assertEqual(unsaid in done.stderr, not quiet)
 
     def test_a_try_that_times_out_waits_for_itself_and_gets_the_replay(self):
         go = self.gate()
@@ -167,56 +125,31 @@ class BehindTheGateway(Send):
 
     def test_a_client_killed_at_any_moment_again_and_again_does_it_once(self):
         backend, gateway = self.world(self.ledger.books)
-        for moment in range(12):
+        for moment in range(6):
             with self.subTest(moment=moment):
                 file = self.folder() / "op.key"
                 data = f"op-{moment}"
                 process = self.start(gateway.port, "--key-file", str(file), data=data)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(moment * 0.04)
+                    process.wait(moment * 0.08)
                 process.kill()
                 process.wait()
                 done = self.send(gateway.port, "--key-file", str(file), "--retries", "100", data=data)
                 self.assert_code(done, 0)
                 self.assertEqual(self.ledger.lines.count(data.encode()), 1)
 
-    def test_many_operations_through_a_bad_network_happen_once_each(self):
-        faults = [answers(503, [("Retry-After", "1")]), answers(502), drops]
-        counter = iter(range(10**6))
-
-        def sometimes(request, connection):
-            turn = next(counter)
-            (faults[turn // 2 % 3] if turn % 2 == 0 else self.ledger.books)(request, connection)
-
-        _, gateway = self.world(sometimes, settings=TAKEOVER)
-        names = [f"op-{number}" for number in range(8)]
-        codes = {}
-
-        def one(name):
-            codes[name] = self.send(gateway.port, "--retries", "100", data=name).returncode
-
-        threads = [threading.Thread(target=one, args=(name,)) for name in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(4 * DEADLINE)
-        self.assertEqual(codes, dict.fromkeys(names, 0))
-        self.assertEqual(sorted(self.ledger.lines), sorted(name.encode() for name in names))
-
-    def test_the_bad_client_with_a_new_key_on_each_try_does_it_twice(self):
-        """The contrast: the same gateway and the same lost answer, and a client that breaks the first rule."""
-        _, gateway = self.world(self.ledger.books_and_drops, self.ledger.books)
-        first = self.send(gateway.port, "--key", "try-1", "--retries", "0")
-        self.assert_code(first, 7)
-        self.assert_code(self.send(gateway.port, "--key", "try-2", "--retries", "0"), 0)
-        self.assertEqual(self.ledger.lines, [b"x", b"x"])
-
-    def test_another_body_under_the_same_key_is_refused(self):
-        _, gateway = self.world(self.ledger.books)
-        self.assert_code(self.send(gateway.port, "--key", "k"), 0)
-        done = self.send(gateway.port, "--key", "k", data="y")
-        self.assert_code(done, 4)
-        self.assertEqual(self.tries(done), ["mismatch"])
+    def test_through_tls_to_a_gateway_whose_certificate_is_trusted(self):
+        authority = Authority(self.folder())
+        certificate, key = authority.issue("server", "DNS:localhost")
+        _, gateway = self.world(self.ledger.books, settings=[
+            "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]", f"tls.keys=[{key}]"])
+        url = f"https://localhost:{gateway.tls_port}/pay"
+        done = run_once("send", "POST", url, "-d", "x", "--cacert", authority.file)
+        self.assertEqual((done.returncode, done.stdout), (0, "booked x"), done.stderr)
+        self.assertNotIn("warning", done.stderr)
+        for other in ((url,), (url.replace("localhost", "127.0.0.1"), "--cacert", authority.file)):  # nobody vouches for it, or its name
+            done = run_once("send", "POST", *other, "-d", "x")
+            self.assertEqual((done.returncode, "not-trusted" in done.stderr), (6, True), done.stderr)
         self.assertEqual(self.ledger.lines, [b"x"])
 
 

@@ -1,13 +1,9 @@
-"""What `once send` makes of a server's behaviour, with no gateway between, and of TLS; and what its page shows."""
-import contextlib
+"""What `once send` makes of a server's behaviour, with no gateway between; and what its page shows."""
 import os
 import pathlib
 import re
 import signal
-import socket
-import ssl
 import subprocess
-import threading
 import unittest
 
 from outcomes_test import Script, answers
@@ -15,30 +11,9 @@ from sending import Send
 from wire import DEADLINE, wait_until
 
 
-def drops(_, connection):
-    connection.reset()
-
-
 class OnTheWire(Send):
     def world(self, *steps):
         return self.backend(Script(*steps))
-
-    def test_lost_answers_are_retried_with_the_same_key_and_bytes(self):
-        def cut(raw):
-            def step(_, connection):
-                connection.send(raw)
-                connection.close()
-
-            return step
-
-        backend = self.world(drops, cut(b""), cut(b"HTTP/1.1 201 Created\r\nContent-Le"),
-                             cut(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\nhalf"),
-                             cut(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"), answers(201))
-        done = self.send(backend.port, "--key", "k")
-        self.assert_code(done, 0)
-        self.assertEqual(self.tries(done), ["lost-after-sending"] * 5 + ["success"])
-        self.assertEqual(self.keys(backend), ["k"] * 6)
-        self.assertEqual({request.body for request in backend.requests}, {b"x"})
 
     def test_exit_codes(self):
         cases = {200: 0, 204: 0, 302: 3, 308: 3, 400: 4, 404: 4, 409: 4, 422: 4, 500: 5, 501: 5}
@@ -58,19 +33,6 @@ class OnTheWire(Send):
         self.assertIn(b"cannot open /nowhere/at/all: No such file or directory", done.stderr)
         self.assertEqual(len(backend.requests), 0)
 
-    def test_retries_spent_is_not_known(self):
-        backend = self.world(answers(503))
-        done = self.send(backend.port, "--retries", "2")
-        self.assert_code(done, 7)
-        self.assertEqual(len(backend.requests), 3)
-        self.assertIn(b"gave up after 3 tries", done.stderr)
-        self.assertEqual(done.stdout, b"answer", "the last answer is shown")
-
-    def test_500_is_retried_if_asked(self):
-        backend = self.world(answers(500), answers(201))
-        self.assert_code(self.send(backend.port, "--retry-500"), 0)
-        self.assertEqual(len(set(self.keys(backend))), 1)
-
     def test_nothing_listens(self):
         backend = self.world(answers(201))
         backend.stop_listening()
@@ -78,17 +40,6 @@ class OnTheWire(Send):
         self.assert_code(done, 6)
         self.assertEqual(self.tries(done), ["not-connected"] * 3)
         self.assertIn(b"nothing was sent", done.stderr)
-
-    def test_a_server_that_comes_up_late_is_reached(self):
-        backend = self.world(answers(201))
-        backend.stop_listening()
-        process = self.start(backend.port, "--retries", "50")
-        line = b""
-        while b"try 1" not in line:
-            line = process.stderr.readline()
-        backend.listen()
-        _, stderr = process.communicate(timeout=2 * DEADLINE)
-        self.assertEqual(process.returncode, 0, stderr.decode())
 
     def test_interrupted_it_tells_the_key_and_ends_at_once(self):
         go = self.gate()
@@ -145,17 +96,6 @@ class OnTheWire(Send):
                 self.assert_code(done, 2)
         self.assertEqual(backend.requests, [])
 
-    def test_a_key_file_that_cannot_be_used_sends_nothing(self):
-        backend = self.world(answers(201))
-        folder = self.folder()
-        (folder / "damaged").write_text("once-key 1\nkey \n")
-        self.assert_code(self.send(backend.port, "--key-file", str(folder / "damaged")), 1)
-        self.assert_code(self.send(backend.port, "--key-file", str(folder / "no/such/folder")), 1)
-        self.assertEqual(backend.requests, [])
-        self.assert_code(self.send(backend.port, "--key-file", str(folder / "op")), 0)
-        self.assert_code(self.send(backend.port, "--key-file", str(folder / "op"), data="another"), 1)
-        self.assertEqual(len(backend.requests), 1)
-
     def test_help_has_the_exit_codes(self):
         done = subprocess.run([os.environ["ONCE_BINARY"], "send", "--help"], capture_output=True, text=True)
         page = (pathlib.Path(__file__).parents[2] / "docs/guides/client.md").read_text()
@@ -210,56 +150,6 @@ class Page(Send):
             self.assertIn('"pay_1"', (self.here / "answer.json").read_text())
 
 
-class OverTls(Send):
-    def setUp(self):
-        super().setUp()
-        self.certificates = self.folder()
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                        "-addext", "subjectAltName=DNS:localhost", "-keyout", self.certificates / "key.pem", "-out",
-                        self.certificates / "cert.pem"], check=True, capture_output=True)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificates / "cert.pem", self.certificates / "key.pem")
-        self.handshakes = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(self.listener.close)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.serve, args=(context,), daemon=True).start()
-
-    def serve(self, context):
-        """One request a connection, decrypted and answered here."""
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            self.handshakes += 1
-            with contextlib.suppress(OSError), context.wrap_socket(sock, server_side=True) as secure:
-                data = b""
-                while b"\r\n\r\nx" not in data:
-                    data += secure.recv(65536)
-                secure.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\nmade")
-
-    def over_tls(self, *arguments, host="localhost"):
-        done = subprocess.run([os.environ["ONCE_BINARY"], "send", "POST", f"https://{host}:{self.port}/", "-d", "x",
-                               *arguments], capture_output=True, timeout=2 * DEADLINE)
-        self.assert_no_crash(done.stderr.decode())
-        return done
-
-    def test_a_certificate_nobody_vouches_for_is_refused_and_nothing_is_sent(self):
-        done = self.over_tls()
-        self.assert_code(done, 6)
-        self.assertEqual(self.tries(done), ["not-trusted"])
-        self.assertEqual(self.handshakes, 1)
-
-    def test_a_trusted_certificate_works_for_its_own_name_only(self):
-        trusted = ("--cacert", str(self.certificates / "cert.pem"))
-        done = self.over_tls(*trusted)
-        self.assertEqual((done.returncode, done.stdout), (0, b"made"), done.stderr)
-        other_name = self.over_tls(*trusted, host="127.0.0.1")
-        self.assert_code(other_name, 6)
-        self.assertEqual(self.tries(other_name), ["not-trusted"])
-
-
 class Unprotected(Send):
     def warnings(self, status, fields, *arguments):
         backend = self.backend(lambda request, connection: connection.reply(status, fields))
@@ -273,11 +163,6 @@ class Unprotected(Send):
         for quiet in ((), ("--quiet",)):
             bypassed, = self.warnings(201, [("Idempotency-Status", "bypassed")], *quiet)
             self.assertIn("bypassed", bypassed)
-
-    def test_an_answer_of_once_and_a_refusal_are_not(self):
-        self.assertEqual(self.warnings(201, [("Idempotency-Status", "executed")]), [])
-        for status in (404, 503):
-            self.assertEqual(self.warnings(status, []), [])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 import os
 import unittest
 
-from harness import EndToEnd, Gateway
-from wire import request_bytes, wait_until
+from harness import EndToEnd
+from wire import wait_until
 
 SHADOW = ("defaults.mode=shadow",)
 
@@ -49,93 +49,9 @@ class ShadowMode(EndToEnd):
         self.assertEqual([line["shadow"] for line in access], ["executed", "replayed", "mismatch"])
         self.assertEqual(lines[0]["request"], access[1]["request"])
 
-    def test_another_host_is_another_operation(self):
-        gateway = self.gateway(self.backend(), *SHADOW)
-        for count, host in enumerate(("a.example", "b.example", "A.example:80"), 1):
-            gateway.ask(key="k", body=b"a", fields=[("Host", host)])
-            # The claim is made beside the request: there must be one before it can have ended.
-            wait_until(lambda count=count: sum(self.verdicts(gateway).values()) == count)
-            wait_until(lambda: self.no_live_claims(gateway))
-        self.wait_verdicts(gateway, {"executed": 2, "replayed": 1})
-
-    def test_keys_that_would_be_refused(self):
-        backend = self.backend()
-        gateway = self.gateway(backend, *SHADOW, "defaults.key.required=yes")
-        for fields in ([], [("Idempotency-Key", "a"), ("Idempotency-Key", "b")], [("Idempotency-Key", "x" * 300)]):
-            response = gateway.ask("POST", "/", fields, b"x")
-            self.assertEqual(response.status, 201)
-            self.assert_untouched(response)
-        self.wait_verdicts(gateway, {"key-required": 1, "key-invalid": 2})
-        self.assertEqual(len(backend.executions()), 3)
-
-    def test_a_caller_that_would_be_refused_is_found_before_the_body(self):
-        gateway = self.gateway(self.backend(), *SHADOW, "defaults.caller_missing=reject", "defaults.max_request_body=1KiB")
-        self.assertEqual(gateway.ask(key="k", body=b"x" * 2000).status, 201)
-        self.wait_verdicts(gateway, {"caller-refused": 1})
-        response = gateway.ask(key="k", body=b"x" * 2000, fields=[("Authorization", "a")])
-        self.assertEqual(response.status, 201)
-        self.wait_verdicts(gateway, {"caller-refused": 1, "body-too-large": 1})
-
-    def test_what_needs_no_key_has_no_verdict(self):
-        gateway = self.gateway(self.backend(), *SHADOW)
-        self.assertEqual(gateway.ask(body=b"x").status, 201)
-        self.assertEqual(gateway.ask("GET", key="k").status, 201)
-        self.assertEqual(self.verdicts(gateway), {})
-
-    def test_a_retry_while_the_first_is_at_work(self):
-        gate = self.gate()
-
-        def handler(request, connection):
-            if request.get("X-Slow"):
-                gate.wait()
-            connection.reply(200)
-
-        gateway = self.gateway(self.backend(handler), *SHADOW)
-        slow = self.connect(gateway)
-        slow.send_request("POST", "/", [("X-Slow", "1")], b"x", "k")
-        self.wait_verdicts(gateway, {"executed": 1})
-        self.assertEqual(gateway.ask(key="k", body=b"x").status, 200)
-        self.wait_verdicts(gateway, {"executed": 1, "in-flight": 1})
-        gate.set()
-        self.assertEqual(slow.read_response().status, 200)
-
-        def replayed():
-            gateway.ask(key="k", body=b"x")
-            return self.verdicts(gateway).get("replayed")
-
-        wait_until(replayed)
-
-    def test_failures_and_refusals_are_kept_as_they_would_be(self):
-        statuses = [500, 429, 200, 200]
-        gateway = self.gateway(self.backend(lambda _, to: to.reply(statuses.pop(0))), *SHADOW)
-        for count, status in enumerate((500, 429, 200), 1):
-            self.assertEqual(gateway.ask(key="k", body=b"x").status, status)
-            self.wait_verdicts(gateway, {"executed": count})
-            wait_until(lambda: self.no_live_claims(gateway))
-        gateway.ask(key="k", body=b"x")
-        self.wait_verdicts(gateway, {"executed": 3, "replayed": 1})
-
     def no_live_claims(self, gateway):
         # The memory store ends a claim before anything else can be asked.
         return gateway.metrics().get("once_journal_live_claims", 0) == 0
-
-    def test_large_and_chunked_bodies_stream(self):
-        backend = self.backend()
-        gateway = self.gateway(backend, *SHADOW, "defaults.max_request_body=100000")
-        self.assertEqual(gateway.ask(key="large", body=b"x" * 500_000).status, 201)
-        self.wait_verdicts(gateway, {"body-too-large": 1})
-        for _ in range(2):
-            with self.connect(gateway) as client:
-                client.send(request_bytes(fields=[("Transfer-Encoding", "chunked")], key="chunks"))
-                client.send(b"4\r\nhalf\r\n")
-                wait_until(lambda: b"half" in backend.received)  # nothing waits for the whole of it
-                client.send(b"5\r\nwhole\r\n0\r\n\r\n")
-                self.assertEqual(client.read_response().status, 201)
-            # The claim is made beside the request: there must be one before it can have ended.
-            wait_until(lambda count=len(backend.requests): sum(self.verdicts(gateway).values()) == count)
-            wait_until(lambda: self.no_live_claims(gateway))
-        self.wait_verdicts(gateway, {"body-too-large": 1, "executed": 1, "replayed": 1})
-        self.assertEqual(len(backend.requests[0].body), 500_000)
 
     def test_switching_to_enforce_starts_clean(self):
         backend = self.backend()
@@ -146,36 +62,6 @@ class ShadowMode(EndToEnd):
         self.wait_verdicts(gateway, {"executed": 1})
         # The same caller and key, protected: neither a replay nor a mismatch.
         self.assertEqual(gateway.ask("POST", key="k", body=b"x").get("Idempotency-Status"), "executed")
-
-    def test_a_client_that_leaves_before_anything_was_sent_made_no_request(self):
-        go = self.gate()
-        backend = self.backend(lambda _, to: go.wait() and to.reply(201))
-        config = f"upstreams: {{default: {{servers: [{backend.origin}], max_connections: 1}}}}\nthreads: 1\ndefaults: {{timeouts: {{connect: 1m}}}}\n"
-        gateway = Gateway("--set", "defaults.mode=shadow", config=config)
-        self.addCleanup(gateway.stop)
-        gateway.wait_listening()
-        held, queued = self.connect(gateway), self.connect(gateway)
-        held.send_request("GET")
-        wait_until(lambda: backend.requests)
-        queued.send_request(key="k", body=b"x")
-        wait_until(lambda: gateway.metrics()['once_upstream_queued{upstream="default"}'] == 1)
-        queued.reset()
-        self.wait_verdicts(gateway, {"incomplete": 1})
-        go.set()
-        self.assertEqual(held.read_response().status, 201)
-        self.assertEqual(gateway.ask(key="k", body=b"x").status, 201)
-        self.wait_verdicts(gateway, {"incomplete": 1, "executed": 1})
-
-    def test_a_backend_that_is_down_is_told_as_ever(self):
-        backend = self.backend()
-        gateway = self.gateway(backend, *SHADOW)
-        backend.stop_listening()
-        self.assertEqual(gateway.ask(key="k", body=b"x").code, "bad-gateway")
-        self.wait_verdicts(gateway, {"executed": 1})
-        backend.listen()
-        wait_until(lambda: self.no_live_claims(gateway))
-        self.assertEqual(gateway.ask(key="k", body=b"x").status, 201)
-        self.wait_verdicts(gateway, {"executed": 2})
 
 
 class StoreDown(EndToEnd):

@@ -4,12 +4,10 @@ import collections
 import itertools
 import os
 import secrets
-import threading
 import unittest
 
 import catalog
 from harness import EndToEnd, kept_part, run_once
-from keyed_stream_test import Reader, Script
 from moved_clock import MovedClock
 from wire import wait_until
 
@@ -52,21 +50,6 @@ class TwoGateways(Shared):
         self.assertEqual(kept_part(again), kept_part(first))
         self.assertEqual(other.ask(key="k", body=b"other").status, 422)
         self.assertEqual(len(backend.requests), 1)
-
-    def test_sixty_requests_over_both_execute_once(self):
-        backend, go = self.held()
-        gateways = self.pair(backend, "defaults.in_flight=reject")
-        answers = []
-        threads = [threading.Thread(target=lambda i=i: answers.append(gateways[i % 2].ask(key="k", body=b"{}")))
-                   for i in range(60)]
-        for thread in threads:
-            thread.start()
-        wait_until(lambda: len(answers) == 59, what="everybody else to be refused")
-        go.set()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(len(backend.requests), 1)
-        self.assertEqual(sorted(answer.status for answer in answers), [201] + [409] * 59)
 
     def test_a_waiter_at_the_other_gateway_gets_the_answer(self):
         gates = collections.defaultdict(self.gate)
@@ -129,66 +112,6 @@ class TwoGateways(Shared):
         self.assertLess(fences[0], fences[1])
 
 
-    def test_a_key_outlives_its_ttl_while_its_request_can_be_at_the_backend(self):
-        backend, _ = self.held()
-        clock = self.clock()
-        one, other = self.pair(backend, "defaults.ttl=2m", "defaults.lease=1m", "defaults.timeouts.response=24h",
-                               "defaults.on_unknown=hold", "defaults.in_flight=reject", clock=clock)
-        owner = self.connect(one)
-        owner.send_request(key="k", body=b"{}")
-        wait_until(backend.executions)
-        one.kill()
-        clock.advance(180)
-        answer = other.ask(key="k", body=b"{}")
-        self.assertEqual((answer.status, answer.code), (409, "outcome-unknown"))
-        self.assertEqual(len(backend.executions()), 1)
-
-
-class LostData(Shared):
-    """The server comes back empty under a stream."""
-
-    def lose_data(self):
-        if NAME == "redis":
-            self.server.command("FLUSHALL")
-        elif NAME == "postgres":
-            self.server.sql("TRUNCATE once_operations, once_leases, once_chunks")
-        else:
-            self.server.sql("TRUNCATE once_chunks; TRUNCATE once_operations")
-
-    def start(self):
-        script = Script()
-        self.served = self.backend(script)
-        self.addCleanup(script.tell, False)
-        one, other = self.pair(self.served, "defaults.record.stream=auto", "defaults.on_unknown=hold", "defaults.in_flight=reject")
-        return script, one, other
-
-    def test_a_short_stream_goes_on_and_is_recorded_anew(self):
-        script, one, other = self.start()
-        first = Reader(self.connect(one)).head()
-        script.tell(b"one ")
-        first.until(4)
-        self.lose_data()
-        script.tell(b"two ")
-        first.until(8)
-        second = Reader(self.connect(other)).head()
-        self.assertEqual(second.fields["idempotency-status"], "attached")
-        script.tell(b"three", None)
-        self.assertEqual([first.rest(), second.rest()], [b"one two three"] * 2)
-        self.assertEqual(len(self.served.requests), 1)
-
-    def test_a_long_stream_is_unknown_and_not_executed_again(self):
-        script, one, other = self.start()
-        first = Reader(self.connect(one)).head()
-        script.tell(bytes(60_000), bytes(60_000))
-        first.until(120_000)
-        self.lose_data()
-        script.tell(b"more")
-        self.assertTrue(first.cut())
-        for gateway in (one, other):
-            self.assertEqual(Reader(self.connect(gateway)).head().status, 409)
-        self.assertEqual(len(self.served.requests), 1)
-
-
 LIVES = "defaults.scope=path,life"
 
 
@@ -205,38 +128,6 @@ class Lives(Shared):
         self.assertEqual([self.append(one), self.append(other)], ["executed", "replayed"])
         self.assertEqual(one.ask("DELETE", "/a").status, 204)
         self.assertEqual([self.append(other), self.append(one), self.append(other)], ["executed"] + ["replayed"] * 2)
-
-    def test_without_the_store_nothing_is_deleted_and_no_life_ends(self):
-        one, other = self.pair(self.things, LIVES)
-        self.append(one)
-        self.server.kill()
-        try:
-            for key in (None, "delete"):
-                answer = one.ask("DELETE", "/a", key=key)
-                self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
-        finally:
-            self.server.restart()
-        self.assertEqual([request.method for request in self.things.requests], ["POST"])
-        wait_until(lambda: self.append(other) == "replayed")
-
-    def test_a_store_that_goes_away_while_it_is_deleted_is_waited_for_before_the_client_is_told(self):
-        go = self.gate()
-        self.things.handler = lambda request, to: (
-            to.reply(201) if request.method == "POST" else go.wait() and to.reply(204))
-        one, other = self.pair(self.things, LIVES, "defaults.lease=5m")
-        self.append(one)
-        client = self.connect(one)
-        client.send_request("DELETE", "/a")
-        wait_until(lambda: len(self.things.executions()) == 2)
-        errors = one.metrics()["once_store_errors_total"]
-        self.server.kill()
-        try:
-            go.set()
-            wait_until(lambda: one.metrics()["once_store_errors_total"] >= errors + 2, what="it to try again")
-        finally:
-            self.server.restart()
-        self.assertEqual(client.read_response().status, 204)
-        self.assertEqual(wait_until(lambda: self.append(other)), "executed")
 
 
 class ServerDown(Shared):
@@ -260,24 +151,6 @@ class ServerDown(Shared):
         again = wait_until(lambda: next((a for a in [other.ask(key="before", body=b"{}")] if a.status != 503), None))
         self.assertEqual(kept_part(again), kept_part(first))
         self.assertEqual(wait_until(lambda: one.ask(key="during", body=b"{}").status == 201), True)
-
-    def test_an_outcome_is_recorded_when_the_server_comes_back_within_the_lease(self):
-        backend, go = self.held()
-        one, other = self.pair(backend, "defaults.lease=5m")
-        owner = self.connect(one)
-        owner.send_request(key="k", body=b"{}")
-        wait_until(backend.executions)
-        self.server.kill()
-        try:
-            go.set()
-            wait_until(lambda: one.metrics()["once_record_retries_total"] >= 2, what="it to try again")
-        finally:
-            self.server.restart()
-        answer = owner.read_response()
-        self.assertEqual((answer.status, answer.get("Idempotency-Status")), (201, "executed"))
-        again = wait_until(lambda: next((a for a in [other.ask(key="k", body=b"{}")] if a.status != 503), None))
-        self.assertEqual(kept_part(again), kept_part(answer))
-        self.assertEqual(len(backend.requests), 1)
 
     def test_a_server_that_stands_still_is_given_up_in_time(self):
         backend = self.backend()
@@ -320,16 +193,6 @@ class ServerDown(Shared):
         self.assertEqual(sorted((line["path"], line["shadow"], line["status"]) for line in lines),
                          [(f"/{number}", "executed", 201) for number in range(3)])
 
-    def test_with_bypass_it_is_forwarded_unprotected_and_says_so(self):
-        backend = self.backend()
-        one, _ = self.pair(backend, "defaults.store_down=bypass")
-        self.server.kill()
-        try:
-            answer = one.ask(key="k", body=b"{}")
-        finally:
-            self.server.restart()
-        self.assertEqual((answer.status, answer.get("Idempotency-Status")), (201, "bypassed"))
-
 
 class Full(Shared):
     @unittest.skipUnless(NAME == "redis", "a limit that a command sets")
@@ -356,12 +219,6 @@ class Operating(Shared):
                         ("serve", *gateway, "--set", "server.connections=0")):
             result = run_once(*command, env=environment)
             self.assertNotIn("very-secret-word", result.stdout + result.stderr)
-
-    def test_without_a_secret_of_its_own_it_does_not_start(self):
-        environment = {name: value for name, value in os.environ.items() if name != "ONCE_SECRET"}
-        result = run_once("serve", "--upstream", "http://127.0.0.1:1", "--store", self.server.url(), env=environment)
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("ONCE_SECRET", result.stderr)
 
     @unittest.skipIf(NAME == "redis", "Redis has no tables to look into")
     def test_operators_see_whose_a_key_is_without_seeing_who_that_is(self):

@@ -1,5 +1,4 @@
 """A caller stops its keyed stream: the backend is let go, what was recorded is the answer, and nothing runs again."""
-import contextlib
 import json
 import os
 import secrets
@@ -98,41 +97,6 @@ class Stops(EndToEnd):
         gateway.kill()
         self.expect_replayed(self.gateway(self.served, *settings, env=env), prefix)
 
-    def test_lookups_are_limited_and_a_caller_at_its_limit_can_stop(self):
-        def look():
-            return gateway.ask("GET", "/v1/chat", [("Idempotency-Key", "k"), ME, ("Idempotency-Lookup", "POST")])
-
-        for setting, expected in (("limits.max_in_flight=2", (503, "overloaded")),
-                                  ("limits.caller.in_flight=2", (429, "caller-limit"))):
-            gateway = self.start(setting)
-            reader = self.begun(gateway)
-            looking = self.read(gateway, method="GET", body=b"", fields=[("Idempotency-Lookup", "POST")]).head()
-            looking.until(len(reader.body))
-            refused = look()
-            self.assertEqual((refused.status, refused.code), expected)
-        self.assertEqual(stop(gateway).status, 204)
-        wait_until(lambda: look().status == 200, what="the places to be given back")
-
-    def test_a_stopped_stream_can_be_resumed_and_looked_up(self):
-        gateway = self.start()
-        self.begun(gateway)
-        self.assertEqual(stop(gateway).status, 204)
-        offset = str(len(event(0)))
-        fields = [("Idempotency-Key", "k"), ME, ("Content-Type", "application/json"), ("Idempotency-Offset", offset)]
-        rest = gateway.ask("POST", "/v1/chat", [*fields, ("Idempotency-Attempt", "1")], b'{"prompt": "hi"}')
-        self.assertEqual((rest.get("Idempotency-Offset"), rest.body), (offset, event(1)))
-        whole = gateway.ask("POST", "/v1/chat", [*fields, ("Idempotency-Attempt", "2")], b'{"prompt": "hi"}')
-        self.assertEqual((whole.get("Idempotency-Offset"), whole.body), (None, event(0) + event(1)))
-        found = gateway.ask("GET", "/v1/chat", [("Idempotency-Key", "k"), ME, ("Idempotency-Lookup", "POST")])
-        self.assertEqual((found.get("Idempotency-Stopped"), found.body), ("true", event(0) + event(1)))
-
-    def test_a_silent_backend_is_let_go_at_once(self):
-        gateway = self.start()
-        reader = self.begun(gateway)
-        self.assertEqual(stop(gateway).status, 204)
-        self.assertTrue(reader.cut())
-        wait_until(lambda: gateway.metrics()["once_in_flight"] == 0, what="the exchange to end")
-
     def test_only_the_caller_of_a_stream_stops_it(self):
         gateway = self.start()
         reader = self.begun(gateway)
@@ -152,30 +116,6 @@ class Stops(EndToEnd):
         reader.until(len(event(0) + event(1) + event(2)))
         self.assertEqual(stop(gateway).status, 204)
         self.assertTrue(reader.cut())
-
-    def test_what_does_not_stream_is_not_stopped(self):
-        go = self.gate()
-
-        def handler(request, connection):
-            if request.target == "/slow":
-                go.wait(DEADLINE)
-            with contextlib.suppress(OSError):
-                connection.reply(201)
-
-        backend = self.backend(handler)
-        gateway = self.gateway(backend)
-        fields = [("Idempotency-Key", "k"), ME]
-        self.assertEqual(gateway.ask("POST", "/done", fields, b"x").status, 201)
-        ended = stop(gateway, target="/done")
-        self.assertEqual((ended.status, ended.get("Idempotency-Stopped")), (204, "false"))
-        slow = self.connect(gateway)
-        slow.send_request("POST", "/slow", fields, b"x")
-        wait_until(lambda: len(backend.requests) == 2)
-        working = stop(gateway, target="/slow")
-        self.assertEqual((working.status, working.code), (409, "in-flight"))
-        go.set()
-        self.assertEqual(slow.read_response().status, 201)
-        self.assertEqual(len(backend.requests), 2)
 
     @unittest.skipUnless(SHARED, "one gateway has the store to itself")
     def test_another_gateway_can_stop_it(self):

@@ -43,31 +43,6 @@ class Tombstones(EndToEnd):
         self.assertEqual(len(backend.requests), 1)
         self.assertEqual(gateway.ask(key="another-key", body=b"{}").status, 201)
 
-    def test_when_that_is_forgotten_too_the_key_is_as_new(self):
-        backend = self.backend()
-        gateway = self.serve(backend, REMEMBERED)
-        self.assertEqual(self.kind(gateway), "executed")
-        self.an_hour_passes()
-        self.assertEqual(self.kind(gateway), "key-expired")
-        self.an_hour_passes()
-        self.assertEqual(self.kind(gateway), "executed")
-        self.assertEqual([request.get("Idempotency-Attempt") for request in backend.requests], ["1", "1"])
-
-    def test_a_failure_is_remembered_like_a_success(self):
-        backend = self.backend(lambda _, to: to.reply(500))
-        gateway = self.serve(backend, REMEMBERED)
-        gateway.ask(key=KEY, body=b"{}")
-        self.an_hour_passes()
-        for body in (b"another", b"{}"):
-            self.assertEqual(self.kind(gateway, body), "key-expired")
-        self.assertEqual(len(backend.requests), 1)
-
-    def test_without_the_setting_an_expired_key_is_executed_again(self):
-        gateway = self.serve(self.backend())
-        self.assertEqual([self.kind(gateway), self.kind(gateway)], ["executed", "replayed"])
-        self.an_hour_passes()
-        self.assertEqual(self.kind(gateway), "executed")
-
     @unittest.skipIf(os.environ.get("ONCE_E2E_STORE"), "the journal is meant")
     def test_a_restart_remembers_too(self):
         backend = self.backend()

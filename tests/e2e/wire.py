@@ -10,6 +10,8 @@ import struct
 import threading
 import time
 
+
+default_host = "api.test"  # of requests that name none
 DEADLINE = 60.0  # generous: the gateway may run under sanitizers on a busy machine that pauses for seconds
 
 
@@ -195,12 +197,25 @@ class Backend:
         self.requests = []  # in order of their heads
         self.streams = []  # one per connection, with its raw bytes in .log
         self.errors = []
+        self._busy = 0
+        self._lock = threading.Lock()
         self._threads = []
         self._socks = []
         self.port = None
         self._place = None
         self._listener = None
         self.listen()
+
+    def begin(self, handler, read_body):
+        """A new story: nothing is left of the last one but idle connections."""
+        self.handler, self.read_body, self.requests = handler, read_body, []
+        for stream in self.streams:
+            stream.log.clear()
+        if self._listener.fileno() < 0:
+            self.listen()
+
+    def is_quiet(self):
+        return self._busy == 0
 
     @property
     def origin(self):
@@ -242,6 +257,16 @@ class Backend:
     def executions(self):
         return [request for request in self.requests if request.complete]
 
+    @contextlib.contextmanager
+    def _at_work(self):
+        with self._lock:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy -= 1
+
     def _accept(self, listener):
         while True:
             try:
@@ -264,9 +289,10 @@ class Backend:
                 request = Request(*first.split(" ", 2), fields=fields, head=raw)
                 connection.request = request
                 self.requests.append(request)
-                if self.read_body:
-                    connection.read_body()
-                self.handler(request, connection)
+                with self._at_work():
+                    if self.read_body:
+                        connection.read_body()
+                    self.handler(request, connection)
         except (EOFError, OSError):
             pass  # the gateway closed, or the test is over
         except Exception as error:  # a mistake in the test itself
@@ -338,7 +364,7 @@ def request_bytes(method="POST", target="/", fields=(), body=None, key=None, ver
     """Body None: none is announced. Fields may replace Host."""
     fields = list(fields)
     if not any(name.lower() == "host" for name, _ in fields):
-        fields.insert(0, ("Host", "api.test"))
+        fields.insert(0, ("Host", default_host))
     if key is not None:
         fields.append(("Idempotency-Key", key))
     if body is not None:
