@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/layers.hpp"
+
 namespace once::base {
 
 enum class Reserved : std::uint8_t { no, yes };
