@@ -15,14 +15,14 @@ constexpr std::array<std::array<char, 2>, 256> hex_pairs = [] {
   return pairs;
 }();
 
+}  // namespace
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
-
-}  // namespace
 
 void append_hex(std::string& out, std::string_view bytes) {
   const std::size_t start = out.size();

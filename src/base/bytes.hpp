@@ -37,6 +37,8 @@ inline const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
+// The value of a hex digit; -1 if it is none.
+int hex_digit(char c);
 std::string to_hex(std::string_view bytes);
 void append_hex(std::string& out, std::string_view bytes);
 std::optional<std::string> from_hex(std::string_view hex);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/bytes.hpp"
 #include "core/headers.hpp"
 
 namespace once::core {
@@ -79,12 +80,6 @@ std::size_t find_from(std::string_view text, std::string_view needle, std::size_
   const void* found = ::memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   if (found == nullptr) return std::string_view::npos;
   return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = to_lower(c);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 bool decode_form(std::string_view text, std::string& out) {

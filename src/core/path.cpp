@@ -4,18 +4,13 @@
 #include <cstddef>
 #include <optional>
 
+#include "base/bytes.hpp"
+
 namespace once::core {
 
 namespace {
 
 constexpr std::string_view encoded_slash = "%2F";
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 // One pass over the common case: the path needs no change.
 bool is_plain(std::string_view path) {
