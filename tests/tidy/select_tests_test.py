@@ -1,6 +1,7 @@
 """That ./test NAME and ./test --changed choose the tests that they should."""
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -63,6 +64,12 @@ class SelectTests(unittest.TestCase):
     def test_a_changed_mutant_is_looked_for(self):
         chosen = names(select_tests.by_change(TESTS, ["tests/sim/mutants/hold_executes.patch"])[0])
         self.assertLessEqual({"mutants_test", "sim.mutants_apply"}, chosen)
+
+    def test_the_table_of_the_longest_tests_names_tests(self):
+        """./test starts them first."""
+        table = re.findall(r"^\| `([^`]*)` \| \d+ \|", (sources.ROOT / "docs/design/testing.md").read_text(), re.MULTILINE)
+        self.assertGreater(len(table), 10)
+        self.assertLessEqual(set(table), names(TESTS))
 
 
 if __name__ == "__main__":
