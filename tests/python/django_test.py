@@ -74,7 +74,7 @@ class Project(AppTest):
 
 class Wsgi(Stories, Project):
     def test_cookies_go_to_the_first_client_only(self):
-        app = self.serve()
+        app = self.app()
         first, again = (app.ask("POST", "/orders", body={}, key="k") for _ in range(2))
         self.assertIn("seen=1", first.get("Set-Cookie"))
         self.assertIsNone(again.get("Set-Cookie"))
@@ -105,7 +105,7 @@ class RestFramework(Project):
         self.assertEqual(self.executions(), 3)
 
     def test_an_action_with_the_decorator(self):
-        app = self.serve()
+        app = self.app()
         first = app.ask("POST", "/rest/start/", body={"title": "a"}, key="k")
         if not SERVER:  # sqlite has no once_finish
             self.assertEqual(first.status, 500)
@@ -119,20 +119,20 @@ class RestFramework(Project):
 
     @unittest.skipUnless(SERVER, "needs once_finish()")
     def test_a_function_with_both_decorators(self):
-        app = self.serve()
+        app = self.app()
         first, again = (app.ask("POST", "/by-function", body={}, key="k") for _ in range(2))
         self.assertEqual((first.status, again.status, again.body), (201, 201, first.body))
         self.assertEqual((first.get("Content-Type"), self.executions()), ("application/json", 1))
 
     def test_a_validation_error_is_an_answer(self):
-        app = self.serve()
+        app = self.app()
         answers = [app.ask("POST", "/rest/start/", body={"title": "invalid"}, key="k") for _ in range(2)]
         self.assertEqual([answer.status for answer in answers], [400, 400])
         self.assertEqual(answers[1].get("Idempotency-Status"), "replayed")
 
     @unittest.skipUnless(SERVER, "needs once_finish()")
     def test_a_refusal_is_rolled_back_and_may_come_back(self):
-        app = self.serve()
+        app = self.app()
         for status in ("429", "503"):
             fields = [("X-Refuse", status)]
             self.assertEqual(app.ask("POST", "/rest/start/", fields, {"title": status}, key=status).status, int(status))

@@ -1,13 +1,16 @@
-"""What holds in every framework. A test class inherits from Stories and starts its application with serve()."""
+"""What holds in every framework. A test class inherits from Stories and starts its application with serve(); most stories share one,
+app()."""
 import json
 
 from support import SERVER, Asked
 from wire import Client, wait_until
 
 
-class Stories:
+class StoreStories:
+    """Those in which the store takes part."""
+
     def test_a_retry_gets_the_recorded_answer(self):
-        app = self.serve()
+        app = self.app()
         first, again = (app.ask("POST", "/orders?x=1", body={"book": 7}, key="k") for _ in range(2))
         self.assertEqual((first.status, first.get("Idempotency-Status"), first.get("X-Made")), (201, "executed", "yes"))
         self.assertEqual((again.status, again.body, again.get("X-Made")), (first.status, first.body, "yes"))
@@ -17,50 +20,14 @@ class Stories:
         self.assertEqual((made["attempt"], made["told"], made["claim"], made["bytes"]), (1, "1", True, len(b'{"book": 7}')))
 
     def test_another_body_is_refused(self):
-        app = self.serve()
+        app = self.app()
         app.ask("POST", "/orders", body={"book": 7}, key="k")
         other = app.ask("POST", "/orders", body={"book": 8}, key="k")
         self.assertEqual((other.status, other.get("Idempotency-Status")), (422, "mismatch"))
         self.assertEqual(self.executions(), 1)
 
-    def test_without_a_key_every_request_is_executed_and_cannot_pretend_to_be_claimed(self):
-        app = self.serve()
-        pretending = [("Idempotency-Claim", "mine"), ("Idempotency-Attempt", "7")]
-        for _ in range(2):
-            answer = app.ask("POST", "/orders", pretending, {"book": 7})
-            made = json.loads(answer.body)
-            self.assertEqual((answer.status, made["attempt"], made["told"], made["claim"]), (201, None, None, False))
-        keyed = json.loads(app.ask("POST", "/orders", pretending, {"book": 7}, key="k").body)
-        self.assertEqual((keyed["attempt"], keyed["told"]), (1, "1"))
-        self.assertEqual(self.executions(), 3)
-
-    def test_a_key_belongs_to_its_caller(self):
-        app = self.serve()
-        mine, other = (app.ask("POST", "/orders", [("X-User", user)], {"book": 7}, key="k") for user in ("ann", "bob"))
-        self.assertEqual([mine.get("Idempotency-Status"), other.get("Idempotency-Status")], ["executed", "executed"])
-        self.assertEqual(app.ask("POST", "/orders", [("X-User", "ann")], {"book": 7}, key="k").body, mine.body)
-
-    def test_two_keys_or_two_callers_are_refused_as_at_a_gateway(self):
-        app = self.serve(defaults__caller="header:Authorization")
-        for twice in ([("Idempotency-Key", "j")], [("Authorization", "Bearer a"), ("Authorization", "Bearer b")], [("Host", "a.test"), ("Host", "b.test")]):
-            self.assertEqual(app.ask("POST", "/orders", twice, {"book": 7}, key="k").status, 400, twice)
-        self.assertEqual(self.executions(), 0)
-
-    def test_a_request_at_work_is_a_conflict(self):
-        app = self.serve(defaults__in_flight="reject")
-        first = Asked(app, "POST", "/slow", key="k")
-        self.begun()
-        second = app.ask("POST", "/slow", key="k")
-        self.assertEqual((second.status, second.get("Idempotency-Status")), (409, "in-flight"))
-        self.assertIsNotNone(second.get("Retry-After"))
-        self.assertEqual(app.ask("GET", "/ping").status, 200)
-        self.let_go()
-        self.assertEqual(first.answer.status, 200)
-        self.assertEqual(app.ask("POST", "/slow", key="k").body, first.answer.body)
-        self.assertEqual(self.executions(), 1)
-
     def test_a_retry_waits_for_the_owner_and_holds_up_nobody(self):
-        app = self.serve()
+        app = self.app()
         asked = [Asked(app, "POST", "/slow", key="k") for _ in range(3)]
         self.begun()
         self.assertEqual(app.ask("GET", "/ping").status, 200)
@@ -69,45 +36,6 @@ class Stories:
         self.assertEqual({answer.status for answer in answers}, {200})
         self.assertEqual(len({answer.body for answer in answers}), 1)
         self.assertEqual(sorted(answer.get("Idempotency-Status") for answer in answers), ["executed", "replayed", "replayed"])
-        self.assertEqual(self.executions(), 1)
-
-    def test_a_handler_that_raises_is_a_500_and_a_retry_executes(self):
-        app = self.serve()
-        self.assertEqual([app.ask("POST", "/broken", key="k").status for _ in range(2)], [500, 500])
-        self.assertEqual(self.executions(), 2)
-
-    def test_a_response_too_large_to_keep_still_reaches_its_client_and_is_not_executed_again(self):
-        app = self.serve(defaults__record__max_body="8KiB")
-        first, again = (app.ask("POST", "/large", key="k") for _ in range(2))
-        self.assertEqual((first.status, first.body), (200, b"x" * 65536))
-        self.assertEqual((again.status, json.loads(again.body)["code"]), (409, "response-not-kept"))
-        self.assertEqual(self.executions(), 1)
-
-    def test_an_event_stream_reaches_its_client_as_it_comes(self):
-        app = self.serve()
-        with Client(app.port) as client:
-            client.send_request("POST", "/events", [("Idempotency-Key", "k")], b"")
-            wait_until(lambda: client.fill() or b"first" in client.log, what="the first event")
-            self.assertNotIn(b"last", client.log)
-            self.let_go()
-            wait_until(lambda: client.fill() or b"last" in client.log, what="the last event")
-        self.assertEqual(app.ask("POST", "/events", key="k").status, 409)
-        self.assertEqual(self.executions(), 1)
-
-    def test_a_request_body_over_the_limit_is_refused(self):
-        app = self.serve(defaults__max_request_body="1KiB")
-        self.assertEqual(app.ask("POST", "/orders", body=b"x" * 1024, key="fits").status, 201)
-        self.assertEqual(app.ask("POST", "/orders", body=b"x" * 1025, key="large").status, 413)
-        self.assertEqual(self.executions(), 1)
-
-    def test_a_client_that_leaves_changes_nothing(self):
-        app = self.serve()
-        with Client(app.port) as client:
-            client.send_request("POST", "/slow", [("Idempotency-Key", "k")], b"")
-            self.begun()
-        self.let_go()
-        again = app.ask("POST", "/slow", key="k")
-        self.assertEqual((again.status, again.get("Idempotency-Status")), (200, "replayed"))
         self.assertEqual(self.executions(), 1)
 
     def test_killed_in_the_middle_it_is_held(self):
@@ -149,3 +77,83 @@ class Stories:
         self.assertEqual(app.stop(), 0, app.said)
         again = self.serve().ask("POST", "/orders", body={"book": 7}, key="k")
         self.assertEqual((again.body, again.get("Idempotency-Status")), (first.body, "replayed"))
+
+
+class AllStories(StoreStories):
+    def test_without_a_key_every_request_is_executed_and_cannot_pretend_to_be_claimed(self):
+        app = self.app()
+        pretending = [("Idempotency-Claim", "mine"), ("Idempotency-Attempt", "7")]
+        for _ in range(2):
+            answer = app.ask("POST", "/orders", pretending, {"book": 7})
+            made = json.loads(answer.body)
+            self.assertEqual((answer.status, made["attempt"], made["told"], made["claim"]), (201, None, None, False))
+        keyed = json.loads(app.ask("POST", "/orders", pretending, {"book": 7}, key="k").body)
+        self.assertEqual((keyed["attempt"], keyed["told"]), (1, "1"))
+        self.assertEqual(self.executions(), 3)
+
+    def test_a_key_belongs_to_its_caller(self):
+        app = self.app()
+        mine, other = (app.ask("POST", "/orders", [("X-User", user)], {"book": 7}, key="k") for user in ("ann", "bob"))
+        self.assertEqual([mine.get("Idempotency-Status"), other.get("Idempotency-Status")], ["executed", "executed"])
+        self.assertEqual(app.ask("POST", "/orders", [("X-User", "ann")], {"book": 7}, key="k").body, mine.body)
+
+    def test_two_keys_or_two_callers_are_refused_as_at_a_gateway(self):
+        app = self.serve(defaults__caller="header:Authorization")
+        for twice in ([("Idempotency-Key", "j")], [("Authorization", "Bearer a"), ("Authorization", "Bearer b")], [("Host", "a.test"), ("Host", "b.test")]):
+            self.assertEqual(app.ask("POST", "/orders", twice, {"book": 7}, key="k").status, 400, twice)
+        self.assertEqual(self.executions(), 0)
+
+    def test_a_request_at_work_is_a_conflict(self):
+        app = self.serve(defaults__in_flight="reject")
+        first = Asked(app, "POST", "/slow", key="k")
+        self.begun()
+        second = app.ask("POST", "/slow", key="k")
+        self.assertEqual((second.status, second.get("Idempotency-Status")), (409, "in-flight"))
+        self.assertIsNotNone(second.get("Retry-After"))
+        self.assertEqual(app.ask("GET", "/ping").status, 200)
+        self.let_go()
+        self.assertEqual(first.answer.status, 200)
+        self.assertEqual(app.ask("POST", "/slow", key="k").body, first.answer.body)
+        self.assertEqual(self.executions(), 1)
+
+    def test_a_handler_that_raises_is_a_500_and_a_retry_executes(self):
+        app = self.app()
+        self.assertEqual([app.ask("POST", "/broken", key="k").status for _ in range(2)], [500, 500])
+        self.assertEqual(self.executions(), 2)
+
+    def test_a_response_too_large_to_keep_still_reaches_its_client_and_is_not_executed_again(self):
+        app = self.app()
+        first, again = (app.ask("POST", "/large", key="k") for _ in range(2))
+        self.assertEqual((first.status, first.body), (200, b"x" * 65536))
+        self.assertEqual((again.status, json.loads(again.body)["code"]), (409, "response-not-kept"))
+        self.assertEqual(self.executions(), 1)
+
+    def test_an_event_stream_reaches_its_client_as_it_comes(self):
+        app = self.app()
+        with Client(app.port) as client:
+            client.send_request("POST", "/events", [app.key("k")], b"")
+            wait_until(lambda: client.fill() or b"first" in client.log, what="the first event")
+            self.assertNotIn(b"last", client.log)
+            self.let_go()
+            wait_until(lambda: client.fill() or b"last" in client.log, what="the last event")
+        self.assertEqual(app.ask("POST", "/events", key="k").status, 409)
+        self.assertEqual(self.executions(), 1)
+
+    def test_a_request_body_over_the_limit_is_refused(self):
+        app = self.app()
+        self.assertEqual(app.ask("POST", "/orders", body=b"x" * 1024, key="fits").status, 201)
+        self.assertEqual(app.ask("POST", "/orders", body=b"x" * 1025, key="large").status, 413)
+        self.assertEqual(self.executions(), 1)
+
+    def test_a_client_that_leaves_changes_nothing(self):
+        app = self.app()
+        with Client(app.port) as client:
+            client.send_request("POST", "/slow", [app.key("k")], b"")
+            self.begun()
+        self.let_go()
+        again = app.ask("POST", "/slow", key="k")
+        self.assertEqual((again.status, again.get("Idempotency-Status")), (200, "replayed"))
+        self.assertEqual(self.executions(), 1)
+
+
+Stories = StoreStories if SERVER else AllStories  # the engine in the process is the same on a server

@@ -24,6 +24,7 @@ SERVER = os.environ.get("ONCE_TEST_STORE", "")
 PRELOAD = {"LD_PRELOAD": os.environ["ONCE_PYTHON_PRELOAD"]} if os.environ.get("ONCE_PYTHON_PRELOAD") else {}
 PROGRAMS = pathlib.Path(sys.executable).parent
 JSON = ("Content-Type", "application/json")
+SHARED = {"defaults__record__max_body": "8KiB", "defaults__max_request_body": "1KiB"}
 
 
 class App:
@@ -31,6 +32,7 @@ class App:
 
     def __init__(self, command, folder, env, port):
         self.port = port
+        self.prefix = ""  # of the keys of a test that shares it with others
         self.log = folder / f"app-{port}.log"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *map(str, command)], cwd=folder, env=env, stdout=log,
@@ -54,9 +56,13 @@ class App:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             fields = [*fields, JSON]
-        fields = [*fields, *([("Idempotency-Key", key)] if key is not None else [])]
+        fields = [*fields, *([self.key(key)] if key is not None else [])]
         with Client(self.port, timeout=timeout) as client:
             return client.ask(method, path, fields, body=body)
+
+    def key(self, key):
+        """Its header field."""
+        return "Idempotency-Key", self.prefix + key
 
     def kill(self):
         """The process and all of its workers, as a crash."""
@@ -100,6 +106,21 @@ class AppTest(unittest.TestCase):
         self.data = pathlib.Path(tempfile.mkdtemp(prefix="once-python-"))
         self.addCleanup(shutil.rmtree, self.data, ignore_errors=True)
         self.secret = secrets.token_hex(16)
+        self.executed_before = 0
+
+    def app(self):
+        """The application that the tests of this class share, started by serve() with the settings in SHARED. A test sees only its
+        own keys and executions."""
+        if "shared" not in type(self).__dict__:
+            owner = type(self)(self._testMethodName)
+            self.addClassCleanup(owner.doCleanups)
+            owner.setUp()
+            type(self).shared = owner, owner.serve(**SHARED)
+        owner, app = self.shared
+        self.data, self.secret, app.prefix = owner.data, owner.secret, f"{self._testMethodName}-"
+        (self.data / "go").unlink(missing_ok=True)
+        self.executed_before = owner.executions()
+        return app
 
     @property
     def store(self):
@@ -132,7 +153,7 @@ class AppTest(unittest.TestCase):
     def executions(self):
         """How often the handler ran, in any process."""
         file = self.data / "executions"
-        return len(file.read_text().splitlines()) if file.exists() else 0
+        return len(file.read_text().splitlines()) - self.executed_before if file.exists() else 0
 
     def begun(self, count=1):
         wait_until(lambda: self.executions() >= count, what=f"{count} executions to begin")
