@@ -1,7 +1,6 @@
 """Runs `node --test` on claims.test.mjs in a project that has the package installed, beside a gateway of its own."""
 import json
 import os
-import shutil
 import subprocess
 import threading
 import unittest
@@ -51,8 +50,7 @@ class NodeClient(ClaimsTest):
             "ONCE_UNTRUSTED_URL": self.https(other, f"http://127.0.0.1:{backend.port}"),
             "NODE_EXTRA_CA_CERTS": authority.file,
         }
-        project = package.project()
-        shutil.copy(package.HERE / "claims.test.mjs", project)
+        project = package.programs("claims.test.mjs")
         environment = {**os.environ, "ONCE_CLAIMS_URL": api.url, "ONCE_CLAIMS_TOKEN_LAUNCHBASE": tokens["launchbase"],
                        "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}",
                        "ONCE_METRICS": f"http://127.0.0.1:{gateway.admin_port}/metrics", "ONCE_CLOCK": str(clock.path),

@@ -13,7 +13,7 @@ class Middleware:
     """What holds in every framework; `framework` names one of service.mjs."""
 
     def test_a_retry_gets_the_recorded_response(self):
-        service = self.service(self.framework)
+        service = self.shared()
         first, again = (service.ask(body={"a": 1}, key="k") for _ in range(2))
         self.assertEqual((first.status, first.get("Idempotency-Status")), (201, "executed"))
         self.assertEqual((again.status, again.get("Idempotency-Status"), again.get("Idempotency-Replayed")), (201, "replayed", "true"))
@@ -22,20 +22,20 @@ class Middleware:
         self.assertEqual(len(service.calls()), 1)
 
     def test_another_body_with_the_same_key_is_refused(self):
-        service = self.service(self.framework)
+        service = self.shared()
         service.ask(body={"a": 1}, key="k")
         other = service.ask(body={"a": 2}, key="k")
         self.assertEqual((other.status, other.code), (422, "key-mismatch"))
         self.assertEqual(len(service.calls()), 1)
 
     def test_a_request_without_a_key_passes(self):
-        service = self.service(self.framework)
+        service = self.shared()
         for _ in range(2):
             self.assertEqual(service.ask(body={"a": 1}).status, 201)
         self.assertEqual(service.calls(), [{"path": "/orders"}] * 2)
 
     def test_a_second_request_waits_for_the_first(self):
-        service = self.service(self.framework)
+        service = self.shared()
         first = self.in_background(service.ask, body={"hold": 1}, key="k")
         wait_until(lambda: service.seen()["waiting"] == 1)
         second = self.in_background(service.ask, body={"hold": 1}, key="k")
@@ -56,22 +56,22 @@ class Middleware:
         self.assertEqual(first.result().status, 201)
 
     def test_a_failure_is_executed_again(self):
-        service = self.service(self.framework)
+        service = self.shared()
         answers = [service.ask(target="/fails-once", body={}, key="k") for _ in range(3)]
         self.assertEqual([answer.status for answer in answers], [500, 200, 200])
         self.assertEqual(answers[2].get("Idempotency-Status"), "replayed")
         self.assertEqual([call["attempt"] for call in service.calls("/fails-once")], [1, 2])
 
     def test_a_handler_that_throws_has_failed(self):
-        service = self.service(self.framework)
+        service = self.shared()
         answers = [service.ask(target="/throws", body={}, key="k") for _ in range(2)]
         self.assertEqual([answer.status for answer in answers], [500, 500])
         self.assertEqual([call["attempt"] for call in service.calls("/throws")], [1, 2])
 
     def test_a_client_that_leaves_changes_nothing(self):
-        service = self.service(self.framework)
+        service = self.shared()
         with Client(service.port) as client:
-            client.send_request("POST", "/orders", [("Content-Type", "application/json")], b'{"hold": 1}', key="k")
+            client.send_request("POST", "/orders", [("Content-Type", "application/json")], b'{"hold": 1}', key=service.key("k"))
             wait_until(lambda: service.seen()["waiting"] == 1)
             client.reset()
         service.go()
@@ -80,7 +80,7 @@ class Middleware:
         self.assertEqual(len(service.calls()), 1)
 
     def test_large_bodies_go_through_whole(self):
-        service = self.service(self.framework, **{"defaults.max_request_body": "8MiB"})
+        service = self.shared()
         body = b'{"filler": "' + b"z" * 3 * MIB + b'"}'
         first, again = (service.ask(body=body, key="k") for _ in range(2))
         self.assertEqual((first.status, again.get("Idempotency-Status")), (201, "replayed"))
@@ -90,7 +90,7 @@ class Middleware:
         self.assertEqual(len(service.calls()), 1)
 
     def test_a_response_that_is_too_large_is_sent_and_not_kept(self):
-        service = self.service(self.framework, **{"defaults.record.max_body": "1MiB"})
+        service = self.shared()
         for target, asked in (("/large", {"size": 3 * MIB}), ("/stream", {"parts": 48})):
             with self.subTest(target):
                 first = service.ask(target=target, body=asked, key="k")
@@ -100,14 +100,14 @@ class Middleware:
                 self.assertEqual(len(service.calls(target)), 1)
 
     def test_a_streamed_response_that_is_small_enough_is_replayed(self):
-        service = self.service(self.framework)
+        service = self.shared()
         first, again = (service.ask(target="/stream", body={"parts": 2}, key="k") for _ in range(2))
         self.assertEqual((len(first.body), again.body, again.get("Idempotency-Status")), (2 * 65536, first.body, "replayed"))
 
     def test_an_event_stream_comes_as_it_is_made_and_is_not_executed_again(self):
-        service = self.service(self.framework)
+        service = self.shared()
         with Client(service.port) as client:
-            client.send_request("POST", "/events", [("Content-Type", "application/json")], b"{}", key="k")
+            client.send_request("POST", "/events", [("Content-Type", "application/json")], b"{}", key=service.key("k"))
             client.read_until(b"data: first\n\n")
             service.go()
             client.read_until(b"data: last\n\n")
@@ -115,7 +115,7 @@ class Middleware:
         self.assertEqual((again.status, again.code), (409, "response-not-kept"))
 
     def test_cookies_go_to_the_first_caller_only(self):
-        service = self.service(self.framework)
+        service = self.shared()
         first, again = (service.ask(target="/cookies", body={}, key="k") for _ in range(2))
         self.assertEqual(first.all("Set-Cookie"), ["a=1", "b=2"])
         self.assertEqual((again.all("Set-Cookie"), again.get("X-Made"), again.body), ([], "7", b"cookies"))
@@ -151,20 +151,20 @@ class Middleware:
 
 class Callers:
     def test_a_verified_caller_has_keys_of_its_own(self):
-        service = self.service(self.framework)
+        service = self.shared()
         for user in ("ada", "grace"):
             first, again = (service.ask(body={}, key="k", fields=[("X-User", user)]) for _ in range(2))
             self.assertEqual([first.get("Idempotency-Status"), again.get("Idempotency-Status")], ["executed", "replayed"])
         self.assertEqual(len(service.calls()), 2)
 
     def test_headers_of_middlewares_before_stay(self):
-        service = self.service(self.framework)
+        service = self.shared()
         for _ in range(2):
             answer = service.ask(body={}, key="k")
             self.assertEqual(answer.all("X-Outer"), ["set before"])
 
     def test_a_handler_that_gives_up_leaves_an_unknown_outcome(self):
-        service = self.service(self.framework)
+        service = self.shared()
         try:
             service.ask(target="/destroys", body={}, key="k")
         except (OSError, EOFError, AssertionError):

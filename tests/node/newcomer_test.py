@@ -2,8 +2,11 @@
 import collections
 import json
 import os
+import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 import catalog
@@ -46,11 +49,17 @@ class Newcomer(Services):
     @classmethod
     def setUpClass(cls):
         cls.page = (package.SOURCE / "README.md").read_text()
+        cls.projects = {}
 
     def fresh_project(self, *packages):
-        folder = self.folder()
-        (folder / "package.json").write_text(json.dumps({"name": "fresh", "private": True, "type": "module"}))
-        package.add(folder, package.tarball(), *packages)
+        """A copy of one into which npm has installed our package and these."""
+        if packages not in self.projects:
+            made = self.projects[packages] = pathlib.Path(tempfile.mkdtemp(prefix="once-newcomer-"))
+            self.addClassCleanup(shutil.rmtree, made)
+            (made / "package.json").write_text(json.dumps({"name": "fresh", "private": True, "type": "module"}))
+            package.add(made, package.tarball(), *packages)
+        folder = self.folder() / "fresh"
+        shutil.copytree(self.projects[packages], folder, symlinks=True)
         return folder
 
     def run_node(self, folder, *arguments, **env):

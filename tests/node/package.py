@@ -1,6 +1,7 @@
 """The Node package for the tests here: installed beside the packages of package.json."""
 import os
 import pathlib
+import shutil
 
 import node_package
 import npm
@@ -21,6 +22,17 @@ def project():
     return node_package.unpack(app)
 
 
+def programs(*names):
+    """The project with these programs of ours. Tests that run at the same time never see half of one."""
+    app = project()
+    for name in names:
+        if not (app / name).exists() or (app / name).read_bytes() != (HERE / name).read_bytes():
+            copy = app / f"{name}.{os.getpid()}"
+            shutil.copy(HERE / name, copy)
+            copy.replace(app / name)
+    return app
+
+
 def add(folder, *options):
     """npm install of a tarball, as a user would. Its install script runs."""
     run("npm", "install", "--no-audit", "--no-fund", *options, cwd=folder)
@@ -29,3 +41,7 @@ def add(folder, *options):
 def node(version=""):
     """The program of a line in NODES."""
     return os.environ.get("NODE", "node") if version == "" else str(node_package.folder() / "project" / "node_modules" / version / "bin" / "node")
+
+
+if __name__ == "__main__":
+    project()

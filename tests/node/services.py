@@ -1,8 +1,8 @@
 """Services of service.mjs, started and killed by tests."""
 import json
 import os
-import shutil
 import subprocess
+import tempfile
 import threading
 
 import package
@@ -11,12 +11,12 @@ from wire import Client, wait_until
 
 SECRET = "0123456789abcdef0123456789abcdef"
 JSON = [("Content-Type", "application/json")]
+SHARED = {"defaults.max_request_body": "8MiB", "defaults.record.max_body": "1MiB"}
 
 
 class Service:
     def __init__(self, framework, store, node="", **settings):
-        project = package.project()
-        shutil.copy(package.HERE / "service.mjs", project)
+        project = package.programs("service.mjs")
         options = {"store": store, "settings": settings, "log": "off"}
         self.process = subprocess.Popen([package.node(node), "service.mjs", framework, json.dumps(options)], cwd=project,
                                         env={**os.environ, "ONCE_SECRET": SECRET}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -25,17 +25,22 @@ class Service:
         if not line:
             raise AssertionError(self.process.stderr.read())
         self.port = json.loads(line)["port"]
+        # Of a test that shares it with others: the prefix of its keys, and how many calls there were before it.
+        self.prefix, self.called_before = "", 0
+
+    def key(self, key):
+        return None if key is None else self.prefix + key
 
     def ask(self, method="POST", target="/orders", body=None, key=None, fields=()):
         with Client(self.port) as client:
             data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-            return client.ask(method, target, [*JSON, *fields], data, key=key)
+            return client.ask(method, target, [*JSON, *fields], data, key=self.key(key))
 
     def seen(self):
         return json.loads(self.ask("GET", "/seen").body)
 
     def calls(self, path="/orders"):
-        return [call for call in self.seen()["calls"] if call["path"] == path]
+        return [call for call in self.seen()["calls"][self.called_before:] if call["path"] == path]
 
     def go(self):
         """Lets the held executions go on, which must have begun."""
@@ -53,6 +58,16 @@ class Service:
 
 
 class Services(EndToEnd):
+    def shared(self):
+        """The service of this class's framework that its tests share. A test sees only its own keys and calls."""
+        if "process" not in type(self).__dict__:
+            store = tempfile.TemporaryDirectory()
+            self.addClassCleanup(store.cleanup)
+            type(self).process = Service(self.framework, f"journal:{store.name}/journal", **SHARED)
+            self.addClassCleanup(self.process.stop)
+        self.process.prefix, self.process.called_before = f"{self._testMethodName}-", len(self.process.seen()["calls"])
+        return self.process
+
     def service(self, framework, store=None, **named):
         service = Service(framework, store or f"journal:{self.folder()}", **named)
         self.addCleanup(service.stop)

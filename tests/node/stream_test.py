@@ -1,7 +1,6 @@
 """streamOnce() at a real gateway, over connections that break: bytes come once, and so does the execution."""
 import json
 import os
-import shutil
 import subprocess
 import threading
 import unittest
@@ -21,8 +20,7 @@ class Reading:
     """stream.mjs in the background."""
 
     def __init__(self, test, url, node="", **options):
-        project = package.project()
-        shutil.copy(package.HERE / "stream.mjs", project)
+        project = package.programs("stream.mjs")
         self.said = []
         self._process = subprocess.Popen([package.node(node), "stream.mjs", url, json.dumps(options)], cwd=project,
                                          stdout=subprocess.PIPE, text=True)
@@ -92,8 +90,7 @@ class Streams(EndToEnd):
         sizes = [*range(1, 400, 7), *range(400, 1900, 41)]
         for size in sizes:
             self.proxy.cut_after(f"cut-{size}", size)
-        project = package.project()
-        shutil.copy(package.HERE / "stream.test.mjs", project)
+        project = package.programs("stream.test.mjs")
         environment = {**os.environ, "ONCE_URL": self.url, "ONCE_SIZES": json.dumps(sizes),
                        "ONCE_BODY": (PADDING + event(0) + PADDING + event(1)).decode()}
         done = subprocess.run([package.node(), "--test", "--test-reporter=tap", "stream.test.mjs"], cwd=project, env=environment,
