@@ -1,12 +1,6 @@
 // node send.mjs LIBRARY URL KEY [BODY [HEADERS]]: one POST through a client library that retries, as its users set it up. Prints one
 // JSON object: {ok, status, body} or {ok: false, name, status, code, message, requestId}. A try that takes two seconds has timed out.
-import axios from "axios";
-import axiosRetry from "axios-retry";
-import got from "got";
-import OpenAI from "openai";
-import Stripe from "stripe";
-import { Agent, RetryAgent, request } from "undici";
-
+// Only the library that is asked for is loaded.
 const [library, url, key, body = '{"amount":1}', headersText = "{}"] = process.argv.slice(2);
 const target = new URL(url);
 const extra = JSON.parse(headersText);
@@ -16,6 +10,8 @@ const retries = 3;
 
 const libraries = {
   async "axios-retry"() {
+    const { default: axios } = await import("axios");
+    const { default: axiosRetry } = await import("axios-retry");
     axiosRetry(axios, {
       retries,
       shouldResetTimeout: true,
@@ -26,10 +22,12 @@ const libraries = {
     return { status: response.status, body: response.data };
   },
   async got() {
+    const { default: got } = await import("got");
     const response = await got.post(url, { body, headers, timeout: { request: timeout }, retry: { limit: retries, methods: ["POST"] } });
     return { status: response.statusCode, body: response.body };
   },
   async undici() {
+    const { Agent, RetryAgent, request } = await import("undici");
     const agent = new RetryAgent(new Agent({ headersTimeout: timeout }), {
       maxRetries: retries,
       methods: ["POST"],
@@ -41,11 +39,13 @@ const libraries = {
     return { status: response.statusCode, body: text };
   },
   async openai() {
+    const { default: OpenAI } = await import("openai");
     const client = new OpenAI({ apiKey: "sk", baseURL: target.origin, timeout, maxRetries: retries });
     const { response } = await client.post(target.pathname, { body: JSON.parse(body), headers }).withResponse();
     return { status: response.status };
   },
   async stripe() {
+    const { default: Stripe } = await import("stripe");
     const { hostname: host, port } = target;
     const client = new Stripe("sk_test_1", { host, port, protocol: "http", timeout, maxNetworkRetries: retries, telemetry: false });
     const account = extra["Stripe-Account"];
