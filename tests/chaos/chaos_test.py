@@ -21,7 +21,7 @@ from world import CLOCK, TAKEOVER_AFTER, FencedBackend, Member, adopt_orphans
 from wire import Client, wait_until
 
 SEED = int(os.environ.get("ONCE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
-SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "15"))
+SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "10"))
 STORE = os.environ.get("ONCE_CHAOS_STORE", "journal")
 CLIENTS = 8
 LEAST = 100  # operations

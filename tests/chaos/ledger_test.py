@@ -18,7 +18,7 @@ from harness import EndToEnd, Gateway, kept_part
 from server import free_port
 from wire import Client, wait_until
 
-SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "15"))
+SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "10"))
 STORE = os.environ.get("ONCE_CHAOS_STORE", "postgres")
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLE = HERE.parents[1] / "examples" / "ledger"
