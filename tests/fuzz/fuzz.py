@@ -14,7 +14,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("ONCE_BUILD", ROOT / "build/dev"))
-SHORT_INPUTS = 20_000
+SHORT_INPUTS = 10_000
 FEWER_INPUTS = {"journal_recovery": 500, "config": 500, "yaml": 2_000, "token": 5_000}  # each takes longer there
 CANARY_SECONDS = 60  # most; it is found in one
 
