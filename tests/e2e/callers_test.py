@@ -1,5 +1,6 @@
 """Who a key belongs to: verified tokens, addresses behind proxies, and requests that do not say."""
 import json
+import os
 import unittest
 
 from harness import EndToEnd, run_once
@@ -18,6 +19,15 @@ class Missing(EndToEnd):
         self.assertEqual(gateway.metrics()["once_keyed_without_caller_total"], 2)
         gateway = self.gateway(self.backend(), "defaults.caller_missing=anonymous")
         self.assertNotIn("caller_missing", gateway.stderr)
+
+    def test_in_production_it_must_be_said(self):
+        folder = self.folder()
+        (folder / "once.yaml").write_text("environment: production\nupstreams: {default: 'http://127.0.0.1:9'}\nadmin: off\n"
+                                          "routes:\n  - path: /a\n")
+        for command in ("check", "serve"):
+            done = run_once(command, "--config", "once.yaml", folder=folder, env={**os.environ, "ONCE_SECRET": "0" * 32})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("once.yaml:5:5: caller_missing is not set", done.stderr)
 
 
 class Callers(EndToEnd):

@@ -4,7 +4,7 @@ import socket
 import unittest
 
 from harness import EndToEnd
-from wire import request_bytes, wait_until
+from wire import request_bytes
 
 MINUTE = 60  # seconds
 PATIENT = ("defaults.timeouts.response=24h", "defaults.timeouts.stream_idle=24h", "defaults.ttl=30d", "timeouts.body_idle=10m",
@@ -51,19 +51,6 @@ class Sizes(EndToEnd):
             with contextlib.suppress(OSError):
                 client.send(b"x" * 800_000)
             self.assertEqual(client.read_response().status, 413)
-
-
-class Connections(EndToEnd):
-    def test_four_hundred_connections_come_and_go(self):
-        gateway = self.gateway(self.backend())
-        clients = [self.connect(gateway) for _ in range(400)]
-        wait_until(lambda: gateway.metrics()["once_connections_open"] == 400)
-        for number, client in enumerate(clients):
-            client.send_request("POST", f"/{number}", key=f"k{number}")
-        self.assertEqual({client.read_response().status for client in clients}, {201})
-        for client in clients:
-            client.close()
-        wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
 
 
 if __name__ == "__main__":
