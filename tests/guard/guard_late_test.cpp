@@ -11,8 +11,7 @@
 #include "store/memory/memory_store.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once::guard {
-namespace guard_late_test {
+namespace once::guard::guard_late_test {
 
 using namespace std::chrono_literals;
 
@@ -166,5 +165,4 @@ TEST_F(GuardBackground, a_renewal_that_failed_is_tried_again_soon) {
   EXPECT_TRUE(store_.wait_for_renewals(2)) << "the next one would be due in 25 seconds";
 }
 
-}  // namespace guard_late_test
-}  // namespace once::guard
+}  // namespace once::guard::guard_late_test

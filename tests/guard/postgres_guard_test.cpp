@@ -10,8 +10,7 @@
 #include "tests/guard/crash.hpp"
 #include "tests/store/postgres_support.hpp"
 
-namespace once::guard {
-namespace postgres_guard_test {
+namespace once::guard::postgres_guard_test {
 
 using namespace std::chrono_literals;
 
@@ -35,15 +34,6 @@ class PostgresGuard : public PostgresTest {
   Request request_;
 };
 
-TEST_F(PostgresGuard, two_processes_do_it_once) {
-  Guard one = open();
-  Guard two = open();
-  EXPECT_EQ(one.run(request_, [] { return std::string("one"); }).value, "one");
-  const auto cached = two.run(request_, [] { return std::string("two"); });
-  EXPECT_EQ(cached.value, "one");
-  EXPECT_TRUE(cached.cached());
-}
-
 TEST_F(PostgresGuard, a_killed_owner_is_taken_over_after_lease_and_threshold) {
   killed_in([&](const auto& now) {
     std::ignore = open().run(request_, [&] {
@@ -60,21 +50,6 @@ TEST_F(PostgresGuard, a_killed_owner_is_taken_over_after_lease_and_threshold) {
   const auto taken = guard.run(request_, work);
   EXPECT_EQ(taken.value, "done");
   EXPECT_EQ(taken.attempt, 2U);
-}
-
-TEST_F(PostgresGuard, an_owner_that_stood_still_has_lost_and_its_value_is_not_stored) {
-  Guard stale = open();
-  Guard other = open();
-  const auto lost = stale.run(request_, [&] {
-    contract::advance_server_clock(6min);  // as if this process had been stopped
-    EXPECT_EQ(other.run(request_, [] { return std::string("theirs"); }).attempt, 2U);
-    return std::string("mine");
-  });
-  EXPECT_EQ(lost.status, Status::failed);
-  EXPECT_EQ(lost.reason, Reason::lost);
-  EXPECT_FALSE(lost.value.has_value());
-  EXPECT_EQ(stale.run(request_, [] { return std::string(); }).value, "theirs");
-  EXPECT_EQ(stale.counts().lost, 1U);
 }
 
 TEST_F(PostgresGuard, work_is_told_that_it_has_lost) {
@@ -183,5 +158,4 @@ TEST_F(PostgresGuard, a_server_that_is_not_there_is_said_and_nothing_is_done) {
   EXPECT_FALSE(outcome.detail.empty());
 }
 
-}  // namespace postgres_guard_test
-}  // namespace once::guard
+}  // namespace once::guard::postgres_guard_test

@@ -10,8 +10,7 @@
 #include "http/endpoint.hpp"
 #include "http/service.hpp"
 
-namespace once::http {
-namespace service_stream_test {
+namespace once::http::service_stream_test {
 
 using namespace std::chrono_literals;
 
@@ -132,5 +131,4 @@ TEST_F(ServiceStreams, does_not_delay_the_end_of_the_service) {
   EXPECT_EQ(handler_.counts.open, 0);
 }
 
-}  // namespace service_stream_test
-}  // namespace once::http
+}  // namespace once::http::service_stream_test

@@ -12,8 +12,7 @@
 #include "base/descriptor.hpp"
 #include "http/endpoint.hpp"
 
-namespace once::http {
-namespace service_test {
+namespace once::http::service_test {
 
 using namespace std::chrono_literals;
 
@@ -133,9 +132,7 @@ TEST_F(ServiceConnections, a_part_of_a_request_keeps_nobody_out) {
     slow.push_back(connect());
     send(slow.back(), count % 2 == 0 ? "GET / HT" : "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab");
   }
-  for (std::size_t count = 0; count < most; ++count) {
-    EXPECT_TRUE(served(connect(), "/healthz"));
-  }
+  for (std::size_t count = 0; count < most; ++count) EXPECT_TRUE(served(connect(), "/healthz"));
 }
 
 TEST_F(ServiceConnections, refused_ones_that_linger_keep_nobody_out) {
@@ -243,5 +240,4 @@ TEST_F(ServiceConnections, the_service_ends_whatever_its_connections_do) {
   EXPECT_EQ(handler_.opened, handler_.closed);
 }
 
-}  // namespace service_test
-}  // namespace once::http
+}  // namespace once::http::service_test

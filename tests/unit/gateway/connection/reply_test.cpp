@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace once::gateway {
-namespace reply_test {
+namespace once::gateway::reply_test {
 
 const Wording plain;
 
@@ -172,5 +171,4 @@ TEST(ReplyTest, a_problem_that_is_not_about_a_key_says_nothing_of_one) {
   EXPECT_THAT(reply.head, Not(HasSubstr("Retry-After")));
 }
 
-}  // namespace reply_test
-}  // namespace once::gateway
+}  // namespace once::gateway::reply_test
