@@ -9,6 +9,7 @@
 #include "guard/operation.hpp"
 #include "tests/guard/crash.hpp"
 #include "tests/store/postgres_support.hpp"
+#include "tests/unit/support/eventually.hpp"
 
 namespace once::guard::postgres_guard_test {
 
@@ -59,9 +60,7 @@ TEST_F(PostgresGuard, work_is_told_that_it_has_lost) {
   const auto lost = stale.run(request_, [&](const Running& running) {
     // Renewals go on, so it takes a claim that this one did not know of: by hand, as a clock that jumps would.
     Sql()("UPDATE once_operations SET nonce = '\\x00' WHERE id = '\\x" + running.handle().substr(0, 64) + "'");
-    const auto until = monotonic_now() + 20s;
-    while (!running.lost() && monotonic_now() < until) std::this_thread::yield();
-    EXPECT_TRUE(running.lost());
+    EXPECT_TRUE(eventually([&] { return running.lost(); }));
     return std::string("mine");
   });
   EXPECT_EQ(lost.reason, Reason::lost);

@@ -2,7 +2,6 @@
 #include "base/signature.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "base/base64.hpp"
 #include "tests/unit/support/token_signer.hpp"

@@ -1,7 +1,6 @@
 #include "claims/answers.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "claims/requests.hpp"
 #include "core/outcome.hpp"

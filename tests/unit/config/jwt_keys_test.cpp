@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "config/settings.hpp"
 #include "tests/unit/support/temporary_folder.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "config/settings.hpp"
 #include "tests/unit/support/temporary_folder.hpp"

@@ -7,7 +7,6 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/policy.hpp"
 

@@ -4,11 +4,11 @@
 #include <thread>
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include "base/descriptor.hpp"
 #include "http/endpoint.hpp"
 #include "http/service.hpp"
+#include "tests/unit/support/eventually.hpp"
 
 namespace once::http::service_stream_test {
 
@@ -51,16 +51,6 @@ class Streams final : public ServiceHandler {
   std::string piece = "piece\n";
   int most = -1;  // for ever
 };
-
-template <class Condition>
-bool eventually(Condition&& condition) {
-  const auto until = monotonic_now() + 20s;
-  while (!condition()) {
-    if (monotonic_now() > until) return false;
-    ::poll(nullptr, 0, 5);
-  }
-  return true;
-}
 
 class ServiceStreams : public testing::Test {
  protected:

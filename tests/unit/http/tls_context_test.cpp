@@ -2,7 +2,6 @@
 #include "http/tls_context.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/unit/http/certificates.hpp"
 

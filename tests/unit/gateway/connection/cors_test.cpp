@@ -1,7 +1,6 @@
 #include "gateway/connection/cors.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "base/assert.hpp"
 

@@ -2,7 +2,6 @@
 #include "gateway/connection/reply.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace once::gateway::reply_test {
 

@@ -98,9 +98,7 @@ TEST_F(AtWork, the_claim_that_it_was_given_is_kept_alive) {
   EXPECT_EQ(world.ask().code(), "in-flight");
   for (int i = 0; i < 20; ++i) {
     world.executor.advance(world.policy.lease / 2);
-    const Call& elsewhere = world.other.send(world.policy);
-    world.run_until_ended(elsewhere);
-    ASSERT_EQ(elsewhere.code(), "in-flight");
+    ASSERT_EQ(world.ask_other().code(), "in-flight");
   }
   answer(answer_with(201, "first"));
   EXPECT_EQ(first->status(), 201);
@@ -169,9 +167,7 @@ TEST_F(AtWork, what_may_be_answered_elsewhere_is_not_called_in_flight) {
   world.store.fail_every(Verb::renew);
   world.executor.advance(world.policy.lease * 2);
   world.backend.then(answer_with(201, "second"));
-  const Call& elsewhere = world.other.send(world.policy);
-  world.run_until_ended(elsewhere);
-  ASSERT_EQ(elsewhere.body(), "second");
+  ASSERT_EQ(world.ask_other().body(), "second");
   for (const InFlight in_flight : {InFlight::reject, InFlight::wait}) {
     for (const StoreDown store_down : {StoreDown::reject, StoreDown::bypass}) {
       world.policy.in_flight = in_flight;

@@ -21,8 +21,7 @@ TEST_F(ExchangeLease, a_slow_backend_is_waited_for_and_nobody_takes_over) {
     const Call& owner = world.send_when(after(world.policy.lease * 10, BackendScript()));
     while (!owner.ended()) {
       world.executor.advance(world.policy.lease / 2);
-      const Call& retry = world.other.send(world.policy);
-      world.run_until_ended(retry);
+      const Call& retry = world.ask_other();
       EXPECT_TRUE(retry.code() == "in-flight" || owner.ended()) << retry.code();
     }
     EXPECT_EQ(owner.status(), 201);
@@ -66,8 +65,7 @@ TEST_F(ExchangeLease, two_of_three_renewals_may_fail) {
   while (!owner.ended()) {
     world.executor.advance(1s);
     if (owner.ended()) break;
-    const Call& retry = world.other.send(world.policy);
-    world.run_until_ended(retry);
+    const Call& retry = world.ask_other();
     if (!owner.ended()) ASSERT_EQ(retry.code(), "in-flight");
   }
   EXPECT_EQ(owner.status(), 201);
@@ -101,8 +99,7 @@ TEST_F(ExchangeLease, two_renewals_that_were_lost_slowly_do_not_end_a_lease) {
   while (!owner.ended()) {
     world.executor.advance(1s);
     if (owner.ended()) break;
-    const Call& retry = world.other.send(world.policy);
-    world.run_until_ended(retry);
+    const Call& retry = world.ask_other();
     if (!owner.ended() && retry.idempotency_status() != "replayed") ASSERT_EQ(retry.code(), "in-flight");
   }
   EXPECT_EQ(owner.status(), 201);
@@ -154,13 +151,12 @@ class LostClaim : public testing::Test {
 TEST_F(LostClaim, an_owner_that_lost_its_claim_records_nothing_and_says_so) {
   world.executor.advance(world.policy.lease + 1s);
   world.backend.then(answer_with(201, "second attempt"));
-  const Call& other = world.other.send(world.policy);
-  world.run_until_ended(other);
+  const Call& other = world.ask_other();
   EXPECT_EQ(other.body(), "second attempt");
   EXPECT_EQ(other.reply().attempt, Attempt{2});
   EXPECT_EQ(world.other.counts().takeovers.value(), 1U);
 
-  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  world.run_until_ended(*owner);
   EXPECT_EQ(owner->answer(), "503 unknown outcome-unknown");
   EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 1U);
   EXPECT_EQ(world.gateway.outcomes(ClaimEnd::lost), 1U);
@@ -178,7 +174,7 @@ TEST_F(LostClaim, while_the_new_owner_works_the_old_one_changes_nothing) {
   world.backend.then(after(10min, answer_with(201, "second attempt")));
   const Call& other = world.other.send(world.policy);
   world.store.heal();
-  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  world.run_until_ended(*owner);
   EXPECT_EQ(owner->status(), 503);
   EXPECT_FALSE(other.ended());
   EXPECT_EQ(world.state(), State::started);
@@ -191,7 +187,7 @@ TEST_F(LostClaim, while_the_new_owner_works_the_old_one_changes_nothing) {
 
 TEST_F(LostClaim, a_lapsed_claim_that_nobody_took_is_still_the_owners_to_finish) {
   world.executor.advance(world.policy.lease * 2);
-  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  world.run_until_ended(*owner);
   EXPECT_EQ(owner->status(), 201);
   EXPECT_EQ(world.ask().body(), "slow");
   EXPECT_EQ(world.backend.executions(), 1U);
@@ -201,9 +197,7 @@ TEST_F(LostClaim, a_lapsed_claim_that_nobody_took_is_revived_by_a_renewal) {
   world.executor.advance(world.policy.lease * 2);
   world.store.heal();
   world.executor.advance(world.policy.lease / 3);
-  const Call& retry = world.other.send(world.policy);
-  world.run_until_ended(retry);
-  EXPECT_EQ(retry.code(), "in-flight");
+  EXPECT_EQ(world.ask_other().code(), "in-flight");
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
@@ -244,7 +238,7 @@ TEST_F(LostBeforeSent, an_owner_that_was_told_so_sends_nothing) {
   const Call& successor = world.other.send(world.policy);
   EXPECT_TRUE(world.executor.run_until([&] { return world.backend.executions() == 1; }));
   world.store.heal();
-  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  world.run_until_ended(*owner);
   EXPECT_THAT(world.trace, testing::Contains("renew: lost"));
   EXPECT_EQ(owner->status(), 409);
   EXPECT_EQ(owner->code(), "in-flight");
@@ -256,7 +250,7 @@ TEST_F(LostBeforeSent, an_owner_that_was_told_so_sends_nothing) {
 
 TEST_F(LostBeforeSent, an_owner_that_cannot_know_sends_nothing) {
   world.store.go_down();
-  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  world.run_until_ended(*owner);
   EXPECT_EQ(owner->code(), "store-unavailable");
   EXPECT_EQ(world.backend.executions(), 0U);
   world.store.heal();
@@ -266,7 +260,7 @@ TEST_F(LostBeforeSent, an_owner_that_cannot_know_sends_nothing) {
 
 TEST_F(LostBeforeSent, one_that_can_renew_again_sends) {
   world.store.heal();
-  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  world.run_until_ended(*owner);
   EXPECT_EQ(owner->status(), 201);
   EXPECT_EQ(world.backend.executions(), 1U);
 }

@@ -69,8 +69,7 @@ TEST_P(ExchangeStop, another_gateway_can_do_it_and_it_can_be_repeated) {
   const Call& owner = world.send_when(five_parts(), streaming);
   world.executor.advance(2500ms);
   for (int repeat = 0; repeat < 2; ++repeat) {
-    const Call& stop = world.other.send(world.policy, stopping);
-    world.run_until_ended(stop);
+    const Call& stop = world.ask_other(stopping);
     EXPECT_EQ(stop.status(), 204);
     EXPECT_EQ(stop.header(stopped_field), "true");
   }
@@ -150,8 +149,7 @@ TEST_P(ExchangeStop, of_any_length) {
       const int key = 2 * parts + static_cast<int>(more);
       world.send_when(streams(std::vector<std::string>(20, "x"), 1s), {.key = key, .streams = true});
       world.executor.advance(std::chrono::seconds(parts + static_cast<int>(more)) + 500ms);
-      const Call& stop = world.other.send(world.policy, {.key = key, .what = Asks::stop});
-      world.run_until_ended(stop);
+      const Call& stop = world.ask_other({.key = key, .what = Asks::stop});
       EXPECT_EQ(stop.header(stopped_field), "true");
       const Call& again = world.stream({.key = key, .streams = true});
       EXPECT_EQ(again.code(), more ? "response-not-kept" : "") << parts;

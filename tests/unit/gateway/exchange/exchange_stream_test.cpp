@@ -347,8 +347,7 @@ TEST_F(ExchangeStreamLease, who_was_told_unknown_gets_no_clean_end) {
   });
   const Call& owner = world.send_when(streams({"one ", "two ", "three"}, 1500ms), streaming);
   world.executor.advance(2500ms);
-  const Call& there = world.other.send(world.policy, streaming);
-  world.run_until_ended(there);
+  const Call& there = world.ask_other(streaming);
   ASSERT_EQ(there.idempotency_status(), "unknown");
   told = true;
   world.executor.run_to_the_end();

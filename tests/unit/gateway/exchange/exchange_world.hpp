@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/dialect.hpp"
 #include "gateway/exchange/exchange.hpp"
@@ -289,6 +288,12 @@ struct World {
   // Sent, and ended.
   Call& ask(const Ask& ask = Ask()) {
     Call& call = send(ask);
+    run_until_ended(call);
+    return call;
+  }
+  // The same, at the other gateway.
+  Call& ask_other(const Ask& ask = Ask()) {
+    Call& call = other.send(policy, ask);
     run_until_ended(call);
     return call;
   }

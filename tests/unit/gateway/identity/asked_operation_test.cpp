@@ -2,7 +2,6 @@
 #include "gateway/identity/asked_operation.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/headers.hpp"
 #include "tests/unit/gateway/identity/identity_world.hpp"

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"

@@ -2,7 +2,6 @@
 #include "gateway/upstream/forward.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace once::gateway::forward_test {
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/unit/http/loop_run.hpp"
 #include "tests/unit/support/fake_server.hpp"
