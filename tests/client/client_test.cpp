@@ -92,15 +92,6 @@ TEST(ClientWithGateway, paid_and_dropped_is_unknown_and_never_paid_twice) {
   EXPECT_EQ(payments_made(demo), 1);
 }
 
-TEST(ClientWithGateway, refusals_are_retried_until_the_budget_is_spent) {
-  const Demo demo;
-  const Client client({.max_retries = 1, .deadline = 30s});
-  const Result result = client.send(payment(demo.payments("?mode=refuse")));
-  EXPECT_TRUE(result.stop_reason == StopReason::retries_spent || result.stop_reason == StopReason::deadline);
-  EXPECT_EQ(result.happened, Happened::too_many_requests);
-  EXPECT_EQ(payments_made(demo), 0);
-}
-
 TEST(ClientWithGateway, one_client_is_shared_by_threads) {
   const Demo demo;
   const Client client;

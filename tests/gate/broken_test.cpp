@@ -21,8 +21,7 @@
 #include "gate/core.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::abi {
-namespace broken_test {
+namespace once::abi::broken_test {
 
 once_bytes bytes(const std::string& text) {
   return {.data = text.data(), .size = text.size()};
@@ -95,5 +94,4 @@ TEST(BrokenInvariantsDeathTest, exception_on_a_thread_of_ours_is_one) {
   EXPECT_EXIT(std::_Exit(status_after_a_throw()), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace broken_test
-}  // namespace once::abi
+}  // namespace once::abi::broken_test

@@ -103,4 +103,26 @@ static inline once_event *finish(once_gate *gate, once_claim *claim, int status,
   return event;
 }
 
+/* The reply of an event, which ends here. */
+static inline void expect_reply(once_event *event, int status, unsigned ending) {
+  CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->status == status && event->reply->ending == ending);
+  once_event_free(event);
+}
+
+/* The claim ends with this response. */
+static inline void complete(once_gate *gate, once_claim *claim, const char *body) {
+  once_event_free(finish(gate, claim, 200, body));
+  once_claim_free(claim);
+}
+
+static inline uint64_t start(once_gate *gate, const char *key, const char *body) {
+  once_field fields[2];
+  const once_request request = keyed(fields, key, body);
+  const uint64_t tag = once_private_tag(gate);
+  CHECK(once_begin(gate, &request, tag) == ONCE_OK);
+  return tag;
+}
+
+static inline void close_gate(once_gate *gate) { CHECK(once_free(gate, patience_ms) == ONCE_OK); }
+
 #endif

@@ -25,9 +25,8 @@ static void child_that_never_touches_it_exits(void) {
   const pid_t child = fork_child();
   if (child == 0) exit(0); /* with all that is registered for it */
   expect_child(child);
-  once_event_free(finish(gate, claim, 200, "done"));
-  once_claim_free(claim);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  complete(gate, claim, "done");
+  close_gate(gate);
 }
 
 static void child_opens_it_anew(void) {
@@ -47,31 +46,29 @@ static void child_opens_it_anew(void) {
     CHECK(once_poll_fd(gate) >= 0 && once_poll_fd(gate) != descriptor);
     /* The child's memory is its own: there the key is new. */
     once_claim *own = begin_claim(gate, "k1", "a");
-    once_event_free(finish(gate, own, 200, "child"));
-    once_claim_free(own);
-    CHECK(once_free(gate, patience_ms) == ONCE_OK);
+    complete(gate, own, "child");
+    close_gate(gate);
     exit(0);
   }
   expect_child(child);
   once_claim_free(event->claim);
   once_event_free(event);
-  once_event_free(finish(gate, claim, 200, "parent"));
-  once_claim_free(claim);
+  complete(gate, claim, "parent");
   event = begin(gate, "k1", "a");
   CHECK(event->reply->ending == ONCE_REPLAYED && same(event->reply->body, "parent"));
   once_event_free(event);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void child_of_a_child_can_free_it(void) {
   once_gate *gate = open_gate("memory:");
   const pid_t child = fork_child();
   if (child == 0) {
-    CHECK(once_free(gate, patience_ms) == ONCE_OK);
+    close_gate(gate);
     exit(0);
   }
   expect_child(child);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 /* A journal belongs to one process: the child is told so, and can use it when its parent has let it go. */
@@ -89,9 +86,8 @@ static void child_is_told_that_the_journal_is_taken(void) {
   }
   expect_child(child);
   once_claim *claim = begin_claim(gate, "k1", "a");
-  once_event_free(finish(gate, claim, 200, "done"));
-  once_claim_free(claim);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  complete(gate, claim, "done");
+  close_gate(gate);
 }
 
 static void disposition_of_sigpipe_stays(void) {
@@ -102,7 +98,7 @@ static void disposition_of_sigpipe_stays(void) {
   sigset_t mask;
   CHECK(sigprocmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGUSR1) == 0);
   CHECK(sigaction(SIGPIPE, NULL, &after) == 0 && before.sa_handler == after.sa_handler);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 /* A signal of the program that is handled on a thread of ours could run a handler of its interpreter there. */
@@ -127,8 +123,7 @@ static void threads_of_the_gate_take_no_signals(void) {
   CHECK(mkdtemp(strchr(folder, ':') + 1) != NULL);
   once_gate *gate = open_gate(folder);
   once_claim *claim = begin_claim(gate, "k1", "a");
-  once_event_free(finish(gate, claim, 200, "done"));
-  once_claim_free(claim);
+  complete(gate, claim, "done");
   const uint64_t tag = once_private_tag(gate);
   CHECK(once_sweep(gate, tag) == ONCE_OK); /* has a thread of its own */
   once_event_free(wait_for(gate, tag));
@@ -144,7 +139,7 @@ static void threads_of_the_gate_take_no_signals(void) {
   }
   closedir(tasks);
   CHECK(others >= 3); /* the loop, the journal's, the sweep's */
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 int main(void) {

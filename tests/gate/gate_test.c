@@ -27,10 +27,8 @@ static void first_request_executes_and_retry_replays(void) {
   CHECK(retried->reply->status == 201 && same(retried->reply->body, "{\"id\":7}"));
   CHECK(has(retried->reply, "Idempotency-Replayed", "true") && has(retried->reply, "Content-Type", "application/json"));
   once_event_free(retried);
-  once_event *other = begin(gate, "k1", "{\"amount\":2}");
-  CHECK(other->reply->status == 422 && other->reply->ending == ONCE_MISMATCH);
-  once_event_free(other);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  expect_reply(begin(gate, "k1", "{\"amount\":2}"), 422, ONCE_MISMATCH);
+  close_gate(gate);
 }
 
 static void request_without_key_passes(void) {
@@ -49,7 +47,7 @@ static void request_without_key_passes(void) {
   once_event_free(event);
   request.field_count = 2;
   CHECK(once_needs_body(gate, &request, &needed, &most) == ONCE_OK && needed == 1 && most > 0);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void drained_events_come_through_the_descriptor(void) {
@@ -75,7 +73,7 @@ static void drained_events_come_through_the_descriptor(void) {
   CHECK(poll(&quiet, 1, 0) == 0);
   once_claim_free(event->claim);
   once_event_free(event);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 /* How many lines of the log about callers have come. */
@@ -112,55 +110,44 @@ static void settings_of_requests_are_warned_of_with_the_first_one(void) {
   once_claim_free(begin_claim(gate, "k2", "a"));
   once_claim_free(begin_claim(gate, "k3", "a"));
   CHECK(lines_about_callers(gate) == 0);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 /* The second request waits for the first one on no thread at all, and gets its reply. */
 static void retry_waits_for_the_owner(void) {
   once_gate *gate = open_gate("memory:");
   once_claim *claim = begin_claim(gate, "k1", "a");
-  once_field fields[2];
-  const once_request request = keyed(fields, "k1", "a");
-  const uint64_t waits = once_private_tag(gate);
-  CHECK(once_begin(gate, &request, waits) == ONCE_OK);
-  once_event_free(finish(gate, claim, 200, "done"));
-  once_claim_free(claim);
+  const uint64_t waits = start(gate, "k1", "a");
+  complete(gate, claim, "done");
   once_event *event = wait_for(gate, waits);
   CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, "done"));
   once_event_free(event);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void cancelled_wait_ends(void) {
   once_gate *gate = open_gate("memory:");
   once_claim *claim = begin_claim(gate, "k1", "a");
-  once_field fields[2];
-  const once_request request = keyed(fields, "k1", "a");
-  const uint64_t waits = once_private_tag(gate);
-  CHECK(once_begin(gate, &request, waits) == ONCE_OK);
+  const uint64_t waits = start(gate, "k1", "a");
   CHECK(once_cancel(gate, waits) == ONCE_OK);
   once_event *event = wait_for(gate, waits);
   CHECK(event->kind == ONCE_EVENT_CANCELLED);
   once_event_free(event);
   /* A wait that is not long enough cancels, too; its event is dropped. */
-  CHECK(once_begin(gate, &request, waits) == ONCE_OK);
-  CHECK(once_wait(gate, waits, 1, &event) == ONCE_TIMEOUT && event == NULL);
-  once_event_free(finish(gate, claim, 200, "done"));
-  once_claim_free(claim);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  CHECK(once_wait(gate, start(gate, "k1", "a"), 1, &event) == ONCE_TIMEOUT && event == NULL);
+  complete(gate, claim, "done");
+  close_gate(gate);
 }
 
 static void dropped_and_abandoned_claims_are_unknown(void) {
   once_gate *gate = open_gate("memory:");
   once_claim_free(begin_claim(gate, "dropped", "a"));
-  once_event *event = begin(gate, "dropped", "a");
-  CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->status == 409 && event->reply->ending == ONCE_UNKNOWN);
-  once_event_free(event);
+  expect_reply(begin(gate, "dropped", "a"), 409, ONCE_UNKNOWN);
 
   once_claim *claim = begin_claim(gate, "abandoned", "a");
   const uint64_t tag = once_private_tag(gate);
   CHECK(once_abandon(claim, tag) == ONCE_OK);
-  event = wait_for(gate, tag);
+  once_event *event = wait_for(gate, tag);
   CHECK(event->reply->status == 500 && event->reply->ending == ONCE_UNKNOWN);
   CHECK(event->reply->settled == ONCE_SETTLED_UNKNOWN && has(event->reply, "X-Should-Retry", "false"));
   once_event_free(event);
@@ -179,7 +166,7 @@ static void dropped_and_abandoned_claims_are_unknown(void) {
   CHECK(strstr(metrics->data, "once_gate_claims_dropped_total 1") != NULL ||
         strstr(metrics->data, "once_gate_claims_dropped_total 2") != NULL);
   once_text_free(metrics);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void large_and_streamed_bodies_are_not_kept(void) {
@@ -196,9 +183,7 @@ static void large_and_streamed_bodies_are_not_kept(void) {
   once_event_free(event);
   once_claim_free(claim);
   free(body);
-  event = begin(gate, "large", "a");
-  CHECK(event->reply->status == 409);
-  once_event_free(event);
+  expect_reply(begin(gate, "large", "a"), 409, ONCE_REPLAYED);
 
   claim = begin_claim(gate, "stream", "a");
   const once_field fields[] = {{text("Content-Length"), text("12345")}};
@@ -213,7 +198,7 @@ static void large_and_streamed_bodies_are_not_kept(void) {
   CHECK(event->reply->body_is_yours && event->reply->body.size == 0 && has(event->reply, "Content-Length", "12345"));
   once_event_free(event);
   once_claim_free(claim);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void wrong_arguments_are_answered(void) {
@@ -251,13 +236,30 @@ static void wrong_arguments_are_answered(void) {
   once_event_free(finish(gate, claim, 200, "still open"));
   CHECK(once_complete(claim, text("1"), text(""), 1) == ONCE_INVALID);
   once_claim_free(claim);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static once_outcome outcome_of(once_gate *gate, uint64_t tag, once_event **event) {
   *event = wait_for(gate, tag);
   CHECK((*event)->kind == ONCE_EVENT_OUTCOME);
   return *(*event)->outcome;
+}
+
+static void expect_status(once_gate *gate, once_status asked, uint64_t tag, const char *status) {
+  CHECK(asked == ONCE_OK);
+  once_event *event = NULL;
+  CHECK(same(outcome_of(gate, tag, &event).status, status));
+  once_event_free(event);
+}
+
+static once_claim *claim_work(once_gate *gate, const once_work *work, unsigned attempt) {
+  const uint64_t tag = once_private_tag(gate);
+  CHECK(once_claim_work(gate, work, tag) == ONCE_OK);
+  once_event *event = wait_for(gate, tag);
+  CHECK(event->kind == ONCE_EVENT_CLAIM && event->claim_info->attempt == attempt);
+  once_claim *claim = event->claim;
+  once_event_free(event);
+  return claim;
 }
 
 static void expect_reason(once_gate *gate, once_status asked, uint64_t tag, const char *reason) {
@@ -272,9 +274,7 @@ static void work_is_done_once(void) {
   once_work work = {.size = sizeof work, .scope = text("copy.propose"), .inputs = text("{\"b\":2, \"a\":1}")};
   const uint64_t tag = once_private_tag(gate);
   once_event *event = NULL;
-  CHECK(once_look(gate, &work, tag) == ONCE_OK);
-  CHECK(same(outcome_of(gate, tag, &event).status, "absent"));
-  once_event_free(event);
+  expect_status(gate, once_look(gate, &work, tag), tag, "absent");
   CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
   event = wait_for(gate, tag);
   CHECK(event->kind == ONCE_EVENT_CLAIM && event->claim_info->attempt == 1);
@@ -302,7 +302,7 @@ static void work_is_done_once(void) {
   outcome = outcome_of(gate, tag, &event);
   CHECK(same(outcome.reason, "invalid") && outcome.detail.size > 0);
   once_event_free(event);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void work_fails_is_released_and_waited_for(void) {
@@ -311,10 +311,7 @@ static void work_fails_is_released_and_waited_for(void) {
   const uint64_t tag = once_private_tag(gate);
   const uint64_t waits = once_private_tag(gate);
   once_event *event = NULL;
-  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
-  event = wait_for(gate, tag);
-  once_claim *claim = event->claim;
-  once_event_free(event);
+  once_claim *claim = claim_work(gate, &work, 1);
   work.wait_ms = patience_ms;
   CHECK(once_claim_work(gate, &work, waits) == ONCE_OK);
   once_claim *failed = claim;
@@ -331,11 +328,7 @@ static void work_fails_is_released_and_waited_for(void) {
   CHECK(same(recorded.status, "in_progress") && recorded.retry_after_ms > 0);
   once_event_free(event);
   expect_reason(gate, once_release(claim, tag), tag, "none");
-  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
-  event = wait_for(gate, tag);
-  once_claim *next = event->claim;
-  CHECK(event->kind == ONCE_EVENT_CLAIM);
-  once_event_free(event);
+  once_claim *next = claim_work(gate, &work, 2);
   expect_reason(gate, once_release(claim, tag), tag, "none");
   expect_reason(gate, once_fail(claim, tag), tag, "lost");
   once_claim_free(claim);
@@ -345,7 +338,7 @@ static void work_fails_is_released_and_waited_for(void) {
   event = wait_for(gate, tag);
   CHECK(event->kind == ONCE_EVENT_SWEPT && event->removed == 0);
   once_event_free(event);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void stop_waits_for_claims_and_free_does_not(void) {
@@ -357,11 +350,10 @@ static void stop_waits_for_claims_and_free_does_not(void) {
   once_field fields[2];
   const once_request request = keyed(fields, "k3", "a");
   CHECK(once_begin(gate, &request, 1) == ONCE_STOPPED);
-  once_event_free(finish(gate, claim, 200, "done"));
-  once_claim_free(claim);
+  complete(gate, claim, "done");
   once_event *event = NULL;
   CHECK(once_wait(gate, stops, 50, &event) == ONCE_TIMEOUT);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
   const once_response response = {.size = sizeof response, .status = 200};
   CHECK(once_finish(forgotten, &response, 1) == ONCE_STOPPED);
   once_claim_free(forgotten);
@@ -370,12 +362,11 @@ static void stop_waits_for_claims_and_free_does_not(void) {
   claim = begin_claim(gate, "k1", "a");
   const uint64_t again = once_private_tag(gate);
   CHECK(once_stop(gate, again) == ONCE_OK);
-  once_event_free(finish(gate, claim, 200, "done"));
-  once_claim_free(claim);
+  complete(gate, claim, "done");
   event = wait_for(gate, again);
   CHECK(event->kind == ONCE_EVENT_STOPPED);
   once_event_free(event);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void *retry_one_key(void *given) {
@@ -388,8 +379,7 @@ static void *retry_one_key(void *given) {
     if (event->kind == ONCE_EVENT_CLAIM) {
       ++executed;
       once_claim *claim = event->claim;
-      once_event_free(finish(gate, claim, 200, key));
-      once_claim_free(claim);
+      complete(gate, claim, key);
     } else {
       CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, key));
     }
@@ -409,7 +399,7 @@ static void many_threads_execute_each_key_once(void) {
     executed += (size_t)(uintptr_t)own;
   }
   CHECK(executed == 50);
-  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  close_gate(gate);
 }
 
 static void helpers_need_no_gate(void) {

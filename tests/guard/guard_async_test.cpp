@@ -17,8 +17,7 @@
 #include <gtest/gtest.h>
 #include <once/fake.hpp>
 
-namespace once::guard {
-namespace guard_async_test {
+namespace once::guard::guard_async_test {
 
 using namespace std::chrono_literals;
 using fake::Step;
@@ -66,30 +65,31 @@ unsigned threads_of_this_process() {
   throw std::runtime_error("no Threads in /proc/self/status");
 }
 
-TEST(GuardAsync, claim_and_value_are_told_on_a_thread_of_the_guards) {
-  World world;
-  Guard guard = world.open();
-  Called<Claimed> claimed;
-  guard.claim_async(request(), claimed.then());
-  auto [mine, thread] = claimed.get();
-  ASSERT_TRUE(mine.claim.has_value());
-  EXPECT_NE(thread, std::this_thread::get_id());
-  EXPECT_EQ(guard.look(request())->reason, Reason::at_work);
-  Called<Outcome<std::string>> recorded;
-  mine.claim->succeed_async("7", "text/plain", recorded.then());
-  const auto outcome = recorded.get();
-  EXPECT_EQ(outcome.result.value, "7");
-  EXPECT_EQ(outcome.thread, thread) << "one thread for all of them";
-  EXPECT_EQ(claim(guard, request()).outcome.value, "7");
-  EXPECT_EQ(guard.counts().fresh, 1U);
-  EXPECT_EQ(guard.counts().cached, 1U);
-}
-
-TEST(GuardAsync, any_number_of_calls_waits_without_a_thread_each) {
-  constexpr std::size_t calls = 500;
+struct GuardAsync : testing::Test {
   World world;
   Guard mine = world.open();
   Guard theirs = world.open();
+};
+
+TEST_F(GuardAsync, claim_and_value_are_told_on_a_thread_of_the_guards) {
+  Called<Claimed> claimed;
+  mine.claim_async(request(), claimed.then());
+  auto [granted, thread] = claimed.get();
+  ASSERT_TRUE(granted.claim.has_value());
+  EXPECT_NE(thread, std::this_thread::get_id());
+  EXPECT_EQ(mine.look(request())->reason, Reason::at_work);
+  Called<Outcome<std::string>> recorded;
+  granted.claim->succeed_async("7", "text/plain", recorded.then());
+  const auto outcome = recorded.get();
+  EXPECT_EQ(outcome.result.value, "7");
+  EXPECT_EQ(outcome.thread, thread) << "one thread for all of them";
+  EXPECT_EQ(claim(mine, request()).outcome.value, "7");
+  EXPECT_EQ(mine.counts().fresh, 1U);
+  EXPECT_EQ(mine.counts().cached, 1U);
+}
+
+TEST_F(GuardAsync, any_number_of_calls_waits_without_a_thread_each) {
+  constexpr std::size_t calls = 500;
   Claimed owner = theirs.claim(request());
   const unsigned threads_before = threads_of_this_process();
   std::vector<Called<Claimed>> waiting(calls);
@@ -99,7 +99,7 @@ TEST(GuardAsync, any_number_of_calls_waits_without_a_thread_each) {
   for (Called<Claimed>& each : waiting) EXPECT_EQ(each.get().result.outcome.value, "7");
 }
 
-TEST(GuardAsync, an_end_of_the_same_guard_wakes_those_who_wait) {
+TEST_F(GuardAsync, an_end_of_the_same_guard_wakes_those_who_wait) {
   // In a store that is not shared nobody looks again before a second has passed.
   auto guard = Guard::open({.secret = "0123456789abcdef"});
   Claimed owner = guard->claim(request());
@@ -111,26 +111,22 @@ TEST(GuardAsync, an_end_of_the_same_guard_wakes_those_who_wait) {
   EXPECT_TRUE(waiting.get().result.claim.has_value());
 }
 
-TEST(GuardAsync, a_stop_ends_the_wait) {
-  World world;
-  Guard guard = world.open();
-  const Claimed owner = guard.claim(request());
+TEST_F(GuardAsync, a_stop_ends_the_wait) {
+  const Claimed owner = mine.claim(request());
   std::stop_source stop;
   Called<Claimed> waiting;
   std::latch looked(1);
   world.on_step([&](Step step) {
     if (step == Step::look && !looked.try_wait()) looked.count_down();
   });
-  guard.claim_async(request(1h), waiting.then(), stop.get_token());
+  mine.claim_async(request(1h), waiting.then(), stop.get_token());
   looked.wait();  // it waits for the owner
   stop.request_stop();
   EXPECT_EQ(waiting.get().result.outcome.reason, Reason::cancelled);
   world.on_step({});
 }
 
-TEST(GuardAsync, the_guard_may_be_gone_before_its_calls_have_ended) {
-  World world;
-  Guard theirs = world.open();
+TEST_F(GuardAsync, the_guard_may_be_gone_before_its_calls_have_ended) {
   Claimed owner = theirs.claim(request());
   Called<Claimed> waiting;
   {
@@ -147,10 +143,7 @@ TEST(GuardAsync, the_guard_may_be_gone_before_its_calls_have_ended) {
   EXPECT_EQ(recorded.get().result.value, "7");
 }
 
-TEST(GuardAsync, ends_say_how_they_ended_and_may_be_repeated) {
-  World world;
-  Guard mine = world.open();
-  Guard theirs = world.open();
+TEST_F(GuardAsync, ends_say_how_they_ended_and_may_be_repeated) {
   const auto fail = [](Claimed& claimed) {
     Called<EndResult> called;
     claimed.claim->fail_async(called.then());
@@ -174,12 +167,9 @@ TEST(GuardAsync, ends_say_how_they_ended_and_may_be_repeated) {
   EXPECT_EQ(release(third), EndStatus::not_recorded);
 }
 
-TEST(GuardAsync, what_a_callback_throws_is_dropped) {
-  World world;
-  Guard guard = world.open();
-  guard.claim_async(request(), [](Claimed) { throw std::runtime_error("dropped"); });
-  EXPECT_EQ(claim(guard, {.scope = ""}).outcome.reason, Reason::invalid);
+TEST_F(GuardAsync, what_a_callback_throws_is_dropped) {
+  mine.claim_async(request(), [](Claimed) { throw std::runtime_error("dropped"); });
+  EXPECT_EQ(claim(mine, {.scope = ""}).outcome.reason, Reason::invalid);
 }
 
-}  // namespace guard_async_test
-}  // namespace once::guard
+}  // namespace once::guard::guard_async_test

@@ -13,8 +13,7 @@
 #include <gtest/gtest.h>
 #include <once/fake.hpp>
 
-namespace once::guard {
-namespace guard_call_test {
+namespace once::guard::guard_call_test {
 
 using namespace std::chrono_literals;
 using fake::Fault;
@@ -29,10 +28,13 @@ std::string value() {
   return "value";
 }
 
-TEST(GuardStop, a_stop_ends_the_wait_for_an_owner) {
+struct GuardStop : testing::Test {
   World world;
   Guard mine = world.open();
   Guard theirs = world.open();
+};
+
+TEST_F(GuardStop, a_stop_ends_the_wait_for_an_owner) {
   const Claimed held = theirs.claim(request());
   for (const bool runs : {true, false}) {
     SCOPED_TRACE(runs);
@@ -54,21 +56,17 @@ TEST(GuardStop, a_stop_ends_the_wait_for_an_owner) {
   }
 }
 
-TEST(GuardStop, one_that_came_before_the_call_leaves_nothing_behind) {
-  World world;
-  Guard guard = world.open();
+TEST_F(GuardStop, one_that_came_before_the_call_leaves_nothing_behind) {
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(guard.run(request(), value, stop.get_token()).reason, Reason::cancelled);
-  EXPECT_EQ(guard.claim(request(), stop.get_token()).outcome.reason, Reason::cancelled);
-  EXPECT_FALSE(guard.look(request()).has_value());
+  EXPECT_EQ(mine.run(request(), value, stop.get_token()).reason, Reason::cancelled);
+  EXPECT_EQ(mine.claim(request(), stop.get_token()).outcome.reason, Reason::cancelled);
+  EXPECT_FALSE(mine.look(request()).has_value());
 }
 
-TEST(GuardStop, work_sees_the_stop_and_is_recorded_as_it_ends) {
-  World world;
-  Guard guard = world.open();
+TEST_F(GuardStop, work_sees_the_stop_and_is_recorded_as_it_ends) {
   std::stop_source stop;
-  const auto outcome = guard.run(
+  const auto outcome = mine.run(
       request(),
       [&](const Running& running) -> std::expected<std::string, std::string> {
         stop.request_stop();
@@ -78,7 +76,7 @@ TEST(GuardStop, work_sees_the_stop_and_is_recorded_as_it_ends) {
       stop.get_token());
   EXPECT_EQ(outcome.reason, Reason::work_failed);
   EXPECT_EQ(outcome.detail, "stopped");
-  EXPECT_EQ(guard.run(request(), value).attempt, 2U);
+  EXPECT_EQ(mine.run(request(), value).attempt, 2U);
 }
 
 enum class Mistake : std::uint8_t { no_money = 1 };
@@ -205,5 +203,4 @@ TEST(FakeWorld, faults_are_those_of_a_real_store) {
   EXPECT_EQ(mine.run(request(), value).reason, Reason::store_unavailable);
 }
 
-}  // namespace guard_call_test
-}  // namespace once::guard
+}  // namespace once::guard::guard_call_test

@@ -5,8 +5,7 @@
 #include "core/json_canonical.hpp"
 #include "guard/operation.hpp"
 
-namespace once::guard {
-namespace guard_claims_test {
+namespace once::guard::guard_claims_test {
 
 constexpr std::string_view secret = "0123456789abcdef";
 
@@ -26,5 +25,4 @@ TEST(GuardAndClaims, the_same_handle_is_written) {
   EXPECT_EQ(handle_of(id, nonce), claims::Identities::text_of({.id = id, .nonce = nonce}));
 }
 
-}  // namespace guard_claims_test
-}  // namespace once::guard
+}  // namespace once::guard::guard_claims_test

@@ -15,8 +15,7 @@
 
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::guard {
-namespace guard_ends_test {
+namespace once::guard::guard_ends_test {
 
 using namespace std::chrono_literals;
 using fake::Fault;
@@ -31,23 +30,24 @@ std::string value() {
   return "value";
 }
 
-TEST(GuardEnds, failure_that_could_not_be_recorded_is_not_recorded) {
+struct GuardEnds : testing::Test {
   World world;
-  Guard guard = world.open();
-  const auto outcome = guard.run(request(), [&]() -> std::string {
+  Guard mine = world.open();
+  Guard theirs = world.open();
+};
+
+TEST_F(GuardEnds, failure_that_could_not_be_recorded_is_not_recorded) {
+  const auto outcome = mine.run(request(), [&]() -> std::string {
     world.go_down();
     throw std::runtime_error("no money");
   });
   EXPECT_EQ(outcome.reason, Reason::not_recorded);
   EXPECT_EQ(outcome.detail, "as the test says");
   world.come_back();
-  EXPECT_EQ(guard.look(request())->reason, Reason::at_work) << "the store has not heard of it";
+  EXPECT_EQ(mine.look(request())->reason, Reason::at_work) << "the store has not heard of it";
 }
 
-TEST(GuardEnds, failure_of_work_that_was_taken_over_is_lost) {
-  World world;
-  Guard mine = world.open();
-  Guard theirs = world.open();
+TEST_F(GuardEnds, failure_of_work_that_was_taken_over_is_lost) {
   const auto outcome = mine.run(request(), [&]() -> std::string {
     world.advance(10min);
     EXPECT_TRUE(theirs.run(request(), value).succeeded());
@@ -57,21 +57,16 @@ TEST(GuardEnds, failure_of_work_that_was_taken_over_is_lost) {
   EXPECT_EQ(mine.run(request(), value).attempt, 2U);
 }
 
-TEST(GuardEnds, the_exception_of_the_work_is_kept_for_its_caller) {
-  World world;
-  Guard guard = world.open();
-  const auto outcome = guard.run(request(), []() -> std::string { throw std::out_of_range("what it says"); });
+TEST_F(GuardEnds, the_exception_of_the_work_is_kept_for_its_caller) {
+  const auto outcome = mine.run(request(), []() -> std::string { throw std::out_of_range("what it says"); });
   EXPECT_EQ(outcome.reason, Reason::work_failed);
   EXPECT_EQ(outcome.detail, "the work threw") << "the text may hold secrets";
   ASSERT_NE(outcome.exception, nullptr);
   EXPECT_THROW(std::rethrow_exception(outcome.exception), std::out_of_range);
-  EXPECT_EQ(guard.run(request(), value).exception, nullptr);
+  EXPECT_EQ(mine.run(request(), value).exception, nullptr);
 }
 
-TEST(GuardEnds, an_end_that_is_repeated_is_done_whoever_has_claimed_since) {
-  World world;
-  Guard mine = world.open();
-  Guard theirs = world.open();
+TEST_F(GuardEnds, an_end_that_is_repeated_is_done_whoever_has_claimed_since) {
   Claimed released = mine.claim(request());
   EXPECT_EQ(released.claim->release().status, EndStatus::done);
   Claimed failed = theirs.claim(request());
@@ -85,23 +80,19 @@ TEST(GuardEnds, an_end_that_is_repeated_is_done_whoever_has_claimed_since) {
   EXPECT_EQ(failed.claim->release().status, EndStatus::lost);
 }
 
-TEST(GuardEnds, an_end_that_the_store_does_not_take_says_so_and_may_be_repeated) {
-  World world;
-  Guard guard = world.open();
-  Claimed claimed = guard.claim(request());
+TEST_F(GuardEnds, an_end_that_the_store_does_not_take_says_so_and_may_be_repeated) {
+  Claimed claimed = mine.claim(request());
   world.go_down();
   const EndResult down = claimed.claim->release();
   EXPECT_EQ(down.status, EndStatus::not_recorded);
   EXPECT_EQ(down.detail, "as the test says");
   world.come_back();
   EXPECT_TRUE(claimed.claim->release().done());
-  EXPECT_FALSE(guard.look(request()).has_value());
+  EXPECT_FALSE(mine.look(request()).has_value());
 }
 
-TEST(GuardEnds, a_claim_outlives_its_guard) {
-  World world;
+TEST_F(GuardEnds, a_claim_outlives_its_guard) {
   std::optional<Guard> mine = world.open();
-  Guard theirs = world.open();
   Claimed claimed = mine->claim(request());
   mine.reset();
   EXPECT_EQ(theirs.claim(request()).outcome.reason, Reason::at_work);
@@ -114,17 +105,14 @@ TEST(GuardEnds, a_claim_outlives_its_guard) {
   EXPECT_EQ(left.claim->recorded().reason, Reason::at_work);
 }
 
-TEST(GuardEnds, a_claim_in_progress_says_when_to_come_back) {
-  World world;
-  Guard guard = world.open();
-  Claimed claimed = guard.claim(request());
+TEST_F(GuardEnds, a_claim_in_progress_says_when_to_come_back) {
+  Claimed claimed = mine.claim(request());
   const auto recorded = claimed.claim->recorded();
   EXPECT_EQ(recorded.status, Status::in_progress);
   EXPECT_EQ(recorded.retry_after, 1s);
 }
 
-TEST(GuardEnds, work_that_ends_its_thread_is_unknown) {
-  World world;
+TEST_F(GuardEnds, work_that_ends_its_thread_is_unknown) {
   for (const bool own_store : {true, false}) {
     SCOPED_TRACE(own_store);
     Guard guard = own_store ? *Guard::open({.secret = "0123456789abcdef"}) : world.open();
@@ -178,5 +166,4 @@ TEST(GuardOpening, time_is_what_the_caller_says) {
   EXPECT_EQ(guard->run(asked, value).source, Source::fresh);
 }
 
-}  // namespace guard_ends_test
-}  // namespace once::guard
+}  // namespace once::guard::guard_ends_test

@@ -2,17 +2,16 @@
 #include <atomic>
 #include <new>
 #include <string>
-#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "guard/background.hpp"
 #include "guard/engine.hpp"
 #include "store/memory/memory_store.hpp"
+#include "tests/unit/support/eventually.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once::guard {
-namespace guard_late_test {
+namespace once::guard::guard_late_test {
 
 using namespace std::chrono_literals;
 
@@ -36,10 +35,8 @@ class LossyStore final : public Store {
   Traits traits() const override { return inner_.traits(); }
 
   // False: they did not come.
-  bool wait_for_renewals(int count) {
-    const auto until = monotonic_now() + 20s;
-    while (renewals_ < count && monotonic_now() < until) std::this_thread::yield();
-    return renewals_ >= count;
+  bool wait_for_renewals(int count) const {
+    return eventually([&] { return renewals_ >= count; });
   }
 
   std::atomic<bool> loses_claims = false;  // they are made, and nobody is told
@@ -142,10 +139,8 @@ class GuardBackground : public testing::Test {
 
 TEST_F(GuardBackground, a_claim_is_renewed_in_time_although_its_thread_sleeps) {
   const Background::Keeping gone(background_, lease_, steps(3h, 1h));
-  const auto until = monotonic_now() + 20s;
   // From then on the thread has the mutex until it sleeps, and has nothing to renew.
-  while (!lease_.lost && monotonic_now() < until) std::this_thread::yield();
-  ASSERT_TRUE(lease_.lost);
+  ASSERT_TRUE(eventually([this] { return lease_.lost.load(); }));
   Lease second{.id = {}, .nonce = {{1}}};
   const Background::Keeping kept(background_, second, steps(300ms, 0s));
   EXPECT_TRUE(store_.wait_for_renewals(2)) << "nobody woke the thread";
@@ -155,9 +150,7 @@ TEST_F(GuardBackground, who_waits_is_told_when_a_claim_was_ended) {
   std::atomic<bool> told = false;
   Background background(store_, clock_, [&told](const OperationId&) { told = true; });
   background.end({.verb = Verb::release, .nonce = {{1}}, .terms = {.ttl = 1h}}, Stands::yes);
-  const auto until = monotonic_now() + 20s;
-  while (!told && monotonic_now() < until) std::this_thread::yield();
-  EXPECT_TRUE(told);
+  EXPECT_TRUE(eventually([&told] { return told.load(); }));
 }
 
 TEST_F(GuardBackground, a_renewal_that_failed_is_tried_again_soon) {
@@ -166,5 +159,4 @@ TEST_F(GuardBackground, a_renewal_that_failed_is_tried_again_soon) {
   EXPECT_TRUE(store_.wait_for_renewals(2)) << "the next one would be due in 25 seconds";
 }
 
-}  // namespace guard_late_test
-}  // namespace once::guard
+}  // namespace once::guard::guard_late_test

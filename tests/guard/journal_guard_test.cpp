@@ -12,8 +12,7 @@
 #include "tests/unit/support/manual_clock.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::guard {
-namespace journal_guard_test {
+namespace once::guard::journal_guard_test {
 
 using namespace std::chrono_literals;
 
@@ -107,5 +106,4 @@ TEST_F(JournalGuard, many_threads_share_it) {
   EXPECT_EQ(runs, 20);
 }
 
-}  // namespace journal_guard_test
-}  // namespace once::guard
+}  // namespace once::guard::journal_guard_test

@@ -9,9 +9,9 @@
 #include "guard/operation.hpp"
 #include "tests/guard/crash.hpp"
 #include "tests/store/postgres_support.hpp"
+#include "tests/unit/support/eventually.hpp"
 
-namespace once::guard {
-namespace postgres_guard_test {
+namespace once::guard::postgres_guard_test {
 
 using namespace std::chrono_literals;
 
@@ -35,15 +35,6 @@ class PostgresGuard : public PostgresTest {
   Request request_;
 };
 
-TEST_F(PostgresGuard, two_processes_do_it_once) {
-  Guard one = open();
-  Guard two = open();
-  EXPECT_EQ(one.run(request_, [] { return std::string("one"); }).value, "one");
-  const auto cached = two.run(request_, [] { return std::string("two"); });
-  EXPECT_EQ(cached.value, "one");
-  EXPECT_TRUE(cached.cached());
-}
-
 TEST_F(PostgresGuard, a_killed_owner_is_taken_over_after_lease_and_threshold) {
   killed_in([&](const auto& now) {
     std::ignore = open().run(request_, [&] {
@@ -62,21 +53,6 @@ TEST_F(PostgresGuard, a_killed_owner_is_taken_over_after_lease_and_threshold) {
   EXPECT_EQ(taken.attempt, 2U);
 }
 
-TEST_F(PostgresGuard, an_owner_that_stood_still_has_lost_and_its_value_is_not_stored) {
-  Guard stale = open();
-  Guard other = open();
-  const auto lost = stale.run(request_, [&] {
-    contract::advance_server_clock(6min);  // as if this process had been stopped
-    EXPECT_EQ(other.run(request_, [] { return std::string("theirs"); }).attempt, 2U);
-    return std::string("mine");
-  });
-  EXPECT_EQ(lost.status, Status::failed);
-  EXPECT_EQ(lost.reason, Reason::lost);
-  EXPECT_FALSE(lost.value.has_value());
-  EXPECT_EQ(stale.run(request_, [] { return std::string(); }).value, "theirs");
-  EXPECT_EQ(stale.counts().lost, 1U);
-}
-
 TEST_F(PostgresGuard, work_is_told_that_it_has_lost) {
   Guard stale = open();
   request_.lease = 300ms;
@@ -84,9 +60,7 @@ TEST_F(PostgresGuard, work_is_told_that_it_has_lost) {
   const auto lost = stale.run(request_, [&](const Running& running) {
     // Renewals go on, so it takes a claim that this one did not know of: by hand, as a clock that jumps would.
     Sql()("UPDATE once_operations SET nonce = '\\x00' WHERE id = '\\x" + running.handle().substr(0, 64) + "'");
-    const auto until = monotonic_now() + 20s;
-    while (!running.lost() && monotonic_now() < until) std::this_thread::yield();
-    EXPECT_TRUE(running.lost());
+    EXPECT_TRUE(eventually([&] { return running.lost(); }));
     return std::string("mine");
   });
   EXPECT_EQ(lost.reason, Reason::lost);
@@ -183,5 +157,4 @@ TEST_F(PostgresGuard, a_server_that_is_not_there_is_said_and_nothing_is_done) {
   EXPECT_FALSE(outcome.detail.empty());
 }
 
-}  // namespace postgres_guard_test
-}  // namespace once::guard
+}  // namespace once::guard::postgres_guard_test

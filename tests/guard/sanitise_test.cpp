@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 #include <once/guard.hpp>
 
-namespace once::guard {
-namespace sanitise_test {
+namespace once::guard::sanitise_test {
 
 std::string kept(std::string_view json, const Sanitise& what) {
   return sanitise(json, what).value_or("not valid");
@@ -54,5 +53,4 @@ TEST(Sanitise, what_is_dropped_must_be_valid_too) {
   EXPECT_FALSE(sanitise(R"({"x": {"y": 01}})", {.never_store = {"x"}}).has_value());
 }
 
-}  // namespace sanitise_test
-}  // namespace once::guard
+}  // namespace once::guard::sanitise_test

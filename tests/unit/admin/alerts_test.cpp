@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::admin {
-namespace alerts_test {
+namespace once::admin::alerts_test {
 
 using namespace std::chrono_literals;
 
@@ -121,5 +120,4 @@ TEST(Alerts, above_four_fifths_of_a_limit) {
   EXPECT_EQ(is.firing(), Names{"OnceNearLimit"});
 }
 
-}  // namespace alerts_test
-}  // namespace once::admin
+}  // namespace once::admin::alerts_test

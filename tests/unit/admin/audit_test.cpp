@@ -13,8 +13,7 @@
 #include "tests/unit/support/manual_clock.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::admin {
-namespace audit_test {
+namespace once::admin::audit_test {
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
@@ -23,12 +22,15 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-TEST(Audit, appends_a_line_of_json_for_each_entry) {
+struct AuditTest : testing::Test {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/audit.log";
   const ManualClock clock;
-  const Log log(clock, STDERR_FILENO, LogLevel::error, LogFormat::json);
-  const Audit audit(path, clock, log);
+  const Log log{clock, STDERR_FILENO, LogLevel::error, LogFormat::json};
+  const Audit audit{path, clock, log};
+};
+
+TEST_F(AuditTest, appends_a_line_of_json_for_each_entry) {
   ASSERT_TRUE(audit.append({.action = "release", .reason = "say \"why\"\n{}", .result = "begun"}).has_value());
   ASSERT_TRUE(audit.append({.action = "release", .result = "done"}).has_value());
   std::istringstream lines(content_of(path));
@@ -42,21 +44,14 @@ TEST(Audit, appends_a_line_of_json_for_each_entry) {
   EXPECT_FALSE(std::getline(lines, line));
 }
 
-TEST(Audit, says_so_when_the_file_cannot_be_written) {
-  const ManualClock clock;
-  const Log log(clock, STDERR_FILENO, LogLevel::error, LogFormat::json);
+TEST_F(AuditTest, says_so_when_the_file_cannot_be_written) {
   EXPECT_FALSE(Audit("/nowhere/at/all", clock, log).append({}).has_value());
   EXPECT_FALSE(Audit("/dev/full", clock, log).append({}).has_value());
   EXPECT_TRUE(Audit("", clock, log).append({}).has_value());
 }
 
-TEST(Audit, a_line_that_was_cut_off_stays_alone) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/audit.log";
+TEST_F(AuditTest, a_line_that_was_cut_off_stays_alone) {
   std::ofstream(path) << "{\"action\":\"rel";
-  const ManualClock clock;
-  const Log log(clock, STDERR_FILENO, LogLevel::error, LogFormat::json);
-  const Audit audit(path, clock, log);
   ASSERT_TRUE(audit.append({.action = "forget"}).has_value());
   ASSERT_TRUE(audit.append({.action = "release"}).has_value());
   std::istringstream lines(content_of(path));
@@ -72,30 +67,23 @@ TEST(Audit, a_line_that_was_cut_off_stays_alone) {
   EXPECT_FALSE(std::getline(lines, line));
 }
 
-TEST(Audit, a_pipe_is_no_audit_log) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/pipe";
+TEST_F(AuditTest, a_pipe_is_no_audit_log) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  const ManualClock clock;
-  const Log log(clock, STDERR_FILENO, LogLevel::error, LogFormat::json);
-  EXPECT_FALSE(Audit(path, clock, log).check().has_value());
-  EXPECT_FALSE(Audit(path, clock, log).append({}).has_value()) << "and it does not hang";
+  EXPECT_FALSE(audit.check().has_value());
+  EXPECT_FALSE(audit.append({}).has_value()) << "and it does not hang";
   EXPECT_FALSE(Audit("/dev/null", clock, log).check().has_value());
   EXPECT_TRUE(Audit(folder.path() + "/none", clock, log).check().has_value());
   EXPECT_TRUE(Audit("", clock, log).check().has_value());
 }
 
-TEST(Audit, is_on_the_log_whatever_its_level_and_cut_as_in_the_file) {
-  const TemporaryFolder folder;
+TEST_F(AuditTest, is_on_the_log_whatever_its_level_and_cut_as_in_the_file) {
   const std::string told = folder.path() + "/log";
-  const ManualClock clock;
   const Descriptor file(::open(told.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const Log log(clock, file.get(), LogLevel::off, LogFormat::json);
-  const std::string path = folder.path() + "/audit.log";
-  const Audit audit(path, clock, log);
+  const Log silent(clock, file.get(), LogLevel::off, LogFormat::json);
+  const Audit logged(path, clock, silent);
   const AuditEntry entry{.action = "forget", .reason = std::string(999, 'x') + "\u00e9 and more"};
-  audit.log(entry);
-  ASSERT_TRUE(audit.append(entry).has_value());
+  logged.log(entry);
+  ASSERT_TRUE(logged.append(entry).has_value());
   for (const std::string& each : {told, path}) {
     const auto line = JsonTree::parse(content_of(each));
     ASSERT_TRUE(line.has_value()) << each;
@@ -104,5 +92,4 @@ TEST(Audit, is_on_the_log_whatever_its_level_and_cut_as_in_the_file) {
   }
 }
 
-}  // namespace audit_test
-}  // namespace once::admin
+}  // namespace once::admin::audit_test

@@ -9,8 +9,7 @@
 #include "base/task.hpp"
 #include "http/loop.hpp"
 
-namespace once::admin {
-namespace audit_thread_test {
+namespace once::admin::audit_thread_test {
 
 using namespace std::chrono_literals;
 
@@ -66,5 +65,4 @@ TEST(AuditThread, nobody_waits_for_ever_for_a_job_that_hangs) {
   EXPECT_FALSE(ran->load()) << "what nobody waits for any more is not begun";
 }
 
-}  // namespace audit_thread_test
-}  // namespace once::admin
+}  // namespace once::admin::audit_thread_test

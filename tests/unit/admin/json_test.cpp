@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::admin {
-namespace json_test {
+namespace once::admin::json_test {
 
 TEST(Json, commas_stand_where_they_belong) {
   Json out;
@@ -26,5 +25,4 @@ TEST(Json, numbers_are_numbers) {
   EXPECT_EQ(out.take(), "[0.3,1e+21,null,-3]");
 }
 
-}  // namespace json_test
-}  // namespace once::admin
+}  // namespace once::admin::json_test

@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "gateway/stream/stopped_stream.hpp"
-#include "store/memory/memory_store.hpp"
-#include "tests/unit/support/virtual_time.hpp"
+#include "tests/unit/support/faulty_store.hpp"
 
-namespace once::admin {
-namespace key_action_test {
+namespace once::admin::key_action_test {
 
 constexpr Time now{Duration(1'763'225'643'007)};
 
@@ -51,15 +49,6 @@ TEST(KeyAction, a_stop_finishes_in_the_name_of_the_owner_with_the_chunks_that_ar
   EXPECT_EQ(state_after(Action::stop, asked), "succeeded");
 }
 
-// For a store that is executed by whoever asks.
-class InlineLanes final : public Lanes {
- public:
-  using Lanes::Lanes;
-
- protected:
-  Submit submit(Pending& /*pending*/) override { return Submit::refused; }
-};
-
 TEST(KeyAction, who_waits_for_the_key_is_told) {
   ManualClock clock;
   VirtualExecutor executor(clock);
@@ -84,5 +73,4 @@ TEST(KeyAction, who_waits_for_the_key_is_told) {
   executor.run_to_the_end();
 }
 
-}  // namespace key_action_test
-}  // namespace once::admin
+}  // namespace once::admin::key_action_test

@@ -4,8 +4,7 @@
 
 #include "core/outcome.hpp"
 
-namespace once::admin {
-namespace keys_json_test {
+namespace once::admin::keys_json_test {
 
 constexpr Time now{Duration(1'763'225'643'007)};
 
@@ -331,5 +330,4 @@ TEST_F(EffectOf, a_retry_after_a_failure_may_follow_ours) {
   EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
 }
 
-}  // namespace keys_json_test
-}  // namespace once::admin
+}  // namespace once::admin::keys_json_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::admin {
-namespace samples_test {
+namespace once::admin::samples_test {
 
 using namespace std::chrono_literals;
 
@@ -79,5 +78,4 @@ TEST(History, keeps_a_quarter_of_an_hour) {
   EXPECT_EQ(history.before(now, 1h).at, history.samples().front().at);
 }
 
-}  // namespace samples_test
-}  // namespace once::admin
+}  // namespace once::admin::samples_test

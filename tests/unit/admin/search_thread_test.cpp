@@ -11,8 +11,7 @@
 #include "base/task.hpp"
 #include "http/loop.hpp"
 
-namespace once::admin {
-namespace search_thread_test {
+namespace once::admin::search_thread_test {
 
 class SearchThreadTest : public testing::Test {
  protected:
@@ -66,5 +65,4 @@ TEST_F(SearchThreadTest, what_waits_when_it_stops_is_not_begun_and_told) {
   EXPECT_EQ(ran_, 0);
 }
 
-}  // namespace search_thread_test
-}  // namespace once::admin
+}  // namespace once::admin::search_thread_test

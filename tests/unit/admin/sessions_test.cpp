@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::admin {
-namespace sessions_test {
+namespace once::admin::sessions_test {
 
 using namespace std::chrono_literals;
 
@@ -84,5 +83,4 @@ TEST(LineLimit, is_bounded) {
   EXPECT_EQ(limit.allow("one more", LineLimit::between), 0U);
 }
 
-}  // namespace sessions_test
-}  // namespace once::admin
+}  // namespace once::admin::sessions_test

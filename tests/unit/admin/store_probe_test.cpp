@@ -5,8 +5,7 @@
 
 #include "tests/unit/store/lane_doubles.hpp"
 
-namespace once::admin {
-namespace store_probe_test {
+namespace once::admin::store_probe_test {
 
 using namespace std::chrono_literals;
 
@@ -63,5 +62,4 @@ TEST_F(StoreProbes, silence_is_waited_for_only_so_long) {
   lanes_.stop();
 }
 
-}  // namespace store_probe_test
-}  // namespace once::admin
+}  // namespace once::admin::store_probe_test

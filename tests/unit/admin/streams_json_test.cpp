@@ -6,8 +6,7 @@
 #include "core/outcome.hpp"
 #include "gateway/stream/stopped_stream.hpp"
 
-namespace once::admin {
-namespace streams_json_test {
+namespace once::admin::streams_json_test {
 
 constexpr Time now{Duration(1'763'225'643'007)};
 
@@ -100,5 +99,4 @@ TEST(BodyPlace, is_read_from_a_cursor) {
   }
 }
 
-}  // namespace streams_json_test
-}  // namespace once::admin
+}  // namespace once::admin::streams_json_test

@@ -4,8 +4,7 @@
 
 #include "base/bytes.hpp"
 
-namespace once::base {
-namespace aead_test {
+namespace once::base::aead_test {
 
 Aead::Key key_of(std::uint8_t byte) {
   Aead::Key key{};
@@ -50,5 +49,4 @@ TEST(Aead, another_key_another_context_or_a_changed_bit_does_not_open) {
   }
 }
 
-}  // namespace aead_test
-}  // namespace once::base
+}  // namespace once::base::aead_test

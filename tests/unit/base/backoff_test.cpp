@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace backoff_test {
+namespace once::base::backoff_test {
 
 using namespace std::chrono_literals;
 
@@ -41,5 +40,4 @@ TEST(Backoff, a_first_pause_that_is_too_long_is_cut) {
   EXPECT_EQ(Backoff(2s, 1s).next(), 1s);
 }
 
-}  // namespace backoff_test
-}  // namespace once::base
+}  // namespace once::base::backoff_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace base64_test {
+namespace once::base::base64_test {
 
 TEST(Base64Url, bytes_have_one_spelling) {
   EXPECT_EQ(from_base64url(""), "");
@@ -43,5 +42,4 @@ TEST(Base64, bytes_have_one_spelling_and_its_padding) {
   }
 }
 
-}  // namespace base64_test
-}  // namespace once::base
+}  // namespace once::base::base64_test

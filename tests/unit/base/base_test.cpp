@@ -8,8 +8,7 @@
 #include "base/sha256.hpp"
 #include "base/task.hpp"
 
-namespace once::base {
-namespace base_test {
+namespace once::base::base_test {
 
 std::string hex(const Digest& digest) {
   return to_hex(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
@@ -118,5 +117,4 @@ TEST(Executor, a_sleeper_resumes_when_its_timer_fires) {
   EXPECT_TRUE(woke);
 }
 
-}  // namespace base_test
-}  // namespace once::base
+}  // namespace once::base::base_test

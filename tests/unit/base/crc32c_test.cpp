@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace crc32c_test {
+namespace once::base::crc32c_test {
 
 struct Vector {
   std::string bytes;
@@ -57,5 +56,4 @@ TEST(Crc32c, goes_on_where_it_was) {
   }
 }
 
-}  // namespace crc32c_test
-}  // namespace once::base
+}  // namespace once::base::crc32c_test

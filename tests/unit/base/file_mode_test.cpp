@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace file_mode_test {
+namespace once::base::file_mode_test {
 
 constexpr gid_t service_group = 104;
 constexpr gid_t other_group = 105;
@@ -43,5 +42,4 @@ TEST(FileModeTest, others_can_read_it_and_the_advice_keeps_the_service_running) 
   EXPECT_EQ(advice(service, 103, service_group, 0640), "chmod 600 /f") << "the owner needs no group";
 }
 
-}  // namespace file_mode_test
-}  // namespace once::base
+}  // namespace once::base::file_mode_test

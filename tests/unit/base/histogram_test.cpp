@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace histogram_test {
+namespace once::base::histogram_test {
 
 TEST(Histogram, a_value_counts_in_the_first_bucket_that_holds_it) {
   Histogram<3> histogram(growing_bounds<3>(10, 10));
@@ -29,5 +28,4 @@ TEST(Histogram, snapshots_add_up) {
   EXPECT_EQ(total.sum, 12U);
 }
 
-}  // namespace histogram_test
-}  // namespace once::base
+}  // namespace once::base::histogram_test

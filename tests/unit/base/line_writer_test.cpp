@@ -13,21 +13,21 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace line_writer_test {
+#include "tests/unit/support/temporary_folder.hpp"
+
+namespace once::base::line_writer_test {
 
 constexpr Duration patience = std::chrono::seconds(20);
 
 class LineWriterTest : public testing::Test {
  protected:
-  LineWriterTest() : folder_(std::filesystem::path(testing::TempDir()) / fmt::format("lines.{}", ::getpid())) {
-    std::filesystem::create_directories(folder_);
+  LineWriterTest() {
     error_log_ = Descriptor(::open(path("errors").c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
     log_.emplace(clock_, error_log_.get(), LogLevel::info, LogFormat::json);
+    writer_.emplace(*log_);
   }
-  ~LineWriterTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
   static std::vector<std::string> lines_of(std::istream& in) {
     std::vector<std::string> lines;
     for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -56,26 +56,26 @@ class LineWriterTest : public testing::Test {
     EXPECT_TRUE(lines.empty());
   }
 
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
   SystemClock clock_;
   Descriptor error_log_;
   std::optional<Log> log_;
+  std::optional<LineWriter> writer_;
 };
 
 TEST_F(LineWriterTest, writes_everything_before_it_stops) {
-  LineWriter writer(*log_);
-  ASSERT_TRUE(writer.open(path("access"), LogFormat::automatic));
-  EXPECT_EQ(writer.format(), LogFormat::json);
+  ASSERT_TRUE(writer_->open(path("access"), LogFormat::automatic));
+  EXPECT_EQ(writer_->format(), LogFormat::json);
   constexpr int threads = 4;
   constexpr int each = 2000;
   std::vector<std::thread> workers;
   for (int t = 0; t < threads; ++t) {
-    workers.emplace_back([&writer, t] {
-      for (int i = 0; i < each; ++i) hand_over(writer, fmt::format("{} {} first\n{} {} second\n", t, i, t, i));
+    workers.emplace_back([this, t] {
+      for (int i = 0; i < each; ++i) hand_over(*writer_, fmt::format("{} {} first\n{} {} second\n", t, i, t, i));
     });
   }
   for (std::thread& worker : workers) worker.join();
-  writer.stop(patience);
+  writer_->stop(patience);
   const auto lines = lines_in("access");
   ASSERT_EQ(lines.size(), std::size_t{2} * threads * each);
   std::array<int, threads> next{};
@@ -85,25 +85,24 @@ TEST_F(LineWriterTest, writes_everything_before_it_stops) {
     EXPECT_EQ(lines[i], fmt::format("{} {} first", t, number));
     EXPECT_EQ(lines[i + 1], fmt::format("{} {} second", t, number));
   }
-  EXPECT_EQ(writer.left_out(), 0U);
+  EXPECT_EQ(writer_->left_out(), 0U);
 }
 
 TEST_F(LineWriterTest, a_reader_that_takes_nothing_costs_lines_and_no_time) {
-  LineWriter writer(*log_);
-  const Descriptor reading = open_pipe(writer);
+  const Descriptor reading = open_pipe(*writer_);
   ASSERT_TRUE(reading.open());
   const std::string line(999, 'x');
   constexpr std::size_t batch = 30;
   std::size_t handed_over = 0;
-  while (writer.left_out() == 0) {  // nobody reads: this ends when the buffer is full
+  while (writer_->left_out() == 0) {  // nobody reads: this ends when the buffer is full
     std::string lines;
     for (std::size_t i = 0; i < batch; ++i) lines += line + "\n";
-    hand_over(writer, lines);
+    hand_over(*writer_, lines);
     handed_over += batch;
     ASSERT_LT(handed_over, 20'000U);
   }
   EXPECT_GT(handed_over * 1000, LineWriter::most_waiting);
-  writer.stop(Duration::zero());
+  writer_->stop(Duration::zero());
   ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
   std::string all;
   std::array<char, 65536> room;
@@ -115,75 +114,69 @@ TEST_F(LineWriterTest, a_reader_that_takes_nothing_costs_lines_and_no_time) {
   ASSERT_FALSE(lines.empty());
   EXPECT_TRUE(all.ends_with('\n')) << "the last line is whole";
   for (const std::string& each : lines) EXPECT_EQ(each, line);
-  EXPECT_GE(lines.size() + writer.left_out(), handed_over) << "what was not written is counted";
+  EXPECT_GE(lines.size() + writer_->left_out(), handed_over) << "what was not written is counted";
   const auto said = lines_in("errors");
   ASSERT_FALSE(said.empty());
   EXPECT_TRUE(said.back().contains("access log lines left out")) << said.back();
 }
 
 TEST_F(LineWriterTest, a_line_longer_than_the_pipe_keeps_nobody_from_stopping) {
-  LineWriter writer(*log_);
-  const Descriptor reading = open_pipe(writer);
+  const Descriptor reading = open_pipe(*writer_);
   ASSERT_TRUE(reading.open());
-  hand_over(writer, std::string(std::size_t{1} << 20U, 'x') + "\n");
+  hand_over(*writer_, std::string(std::size_t{1} << 20U, 'x') + "\n");
   wait_for_bytes(reading);
-  writer.stop(Duration::zero());
-  EXPECT_EQ(writer.left_out(), 1U);
+  writer_->stop(Duration::zero());
+  EXPECT_EQ(writer_->left_out(), 1U);
 }
 
 TEST_F(LineWriterTest, a_reader_that_takes_nothing_keeps_no_line_from_the_next_file) {
-  LineWriter writer(*log_);
-  const Descriptor reading = open_pipe(writer);
+  const Descriptor reading = open_pipe(*writer_);
   ASSERT_TRUE(reading.open());
   // A line that begins in the pipe and does not end there, and one after it.
-  hand_over(writer, std::string(std::size_t{1} << 20U, 'x') + "\nwhole\n");
+  hand_over(*writer_, std::string(std::size_t{1} << 20U, 'x') + "\nwhole\n");
   wait_for_bytes(reading);
-  ASSERT_TRUE(writer.open(path("access"), LogFormat::json));
-  hand_over(writer, "after\n");
+  ASSERT_TRUE(writer_->open(path("access"), LogFormat::json));
+  hand_over(*writer_, "after\n");
   const auto deadline = monotonic_now() + patience;
   while (lines_in("access").size() < 2 && monotonic_now() < deadline) std::this_thread::yield();
   EXPECT_EQ(lines_in("access"), (std::vector<std::string>{"whole", "after"}));
-  EXPECT_EQ(writer.left_out(), 1U) << "the line that was begun";
-  writer.stop(patience);
+  EXPECT_EQ(writer_->left_out(), 1U) << "the line that was begun";
+  writer_->stop(patience);
 }
 
 TEST_F(LineWriterTest, a_full_disk_costs_lines_and_is_said) {
-  LineWriter writer(*log_);
-  ASSERT_TRUE(writer.open("/dev/full", LogFormat::json));
-  hand_over(writer, "a\nb\nc\n");
-  writer.stop(patience);
-  EXPECT_EQ(writer.left_out(), 3U);
+  ASSERT_TRUE(writer_->open("/dev/full", LogFormat::json));
+  hand_over(*writer_, "a\nb\nc\n");
+  writer_->stop(patience);
+  EXPECT_EQ(writer_->left_out(), 3U);
   const auto said = lines_in("errors");
   ASSERT_EQ(said.size(), 1U);
   EXPECT_TRUE(said[0].contains(R"("count":3,"why":"No space left on device")")) << said[0];
 }
 
 TEST_F(LineWriterTest, a_file_that_was_renamed_is_left_when_it_is_opened_anew) {
-  LineWriter writer(*log_);
-  ASSERT_TRUE(writer.open(path("access"), LogFormat::text));
-  hand_over(writer, "one\n");
+  ASSERT_TRUE(writer_->open(path("access"), LogFormat::text));
+  hand_over(*writer_, "one\n");
   while (lines_in("access").empty()) std::this_thread::yield();
   std::filesystem::rename(path("access"), path("access.1"));
-  hand_over(writer, "two\n");
+  hand_over(*writer_, "two\n");
   while (lines_in("access.1").size() < 2) std::this_thread::yield();
-  ASSERT_TRUE(writer.reopen());
-  hand_over(writer, "three\n");
-  writer.stop(patience);
+  ASSERT_TRUE(writer_->reopen());
+  hand_over(*writer_, "three\n");
+  writer_->stop(patience);
   EXPECT_EQ(lines_in("access.1"), (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(lines_in("access"), std::vector<std::string>{"three"});
 }
 
 TEST_F(LineWriterTest, a_file_that_cannot_be_opened_changes_nothing) {
-  LineWriter writer(*log_);
-  ASSERT_TRUE(writer.open(path("access"), LogFormat::text));
-  EXPECT_EQ(writer.open(path("nowhere/access"), LogFormat::text).error(), "No such file or directory");
-  hand_over(writer, "one\n");
-  writer.stop(patience);
+  ASSERT_TRUE(writer_->open(path("access"), LogFormat::text));
+  EXPECT_EQ(writer_->open(path("nowhere/access"), LogFormat::text).error(), "No such file or directory");
+  hand_over(*writer_, "one\n");
+  writer_->stop(patience);
   EXPECT_EQ(lines_in("access"), std::vector<std::string>{"one"});
-  EXPECT_EQ(writer.left_out(), 0U);
-  hand_over(writer, "late\n");
-  EXPECT_EQ(writer.left_out(), 1U) << "after the end";
+  EXPECT_EQ(writer_->left_out(), 0U);
+  hand_over(*writer_, "late\n");
+  EXPECT_EQ(writer_->left_out(), 1U) << "after the end";
 }
 
-}  // namespace line_writer_test
-}  // namespace once::base
+}  // namespace once::base::line_writer_test

@@ -12,25 +12,19 @@
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
+#include "tests/unit/support/manual_clock.hpp"
 
-namespace once::base {
-namespace log_test {
+namespace once::base::log_test {
 
 using namespace std::literals;
-
-class SetClock final : public Clock {
- public:
-  Time now() const override { return now_; }
-  void advance(Duration by) { now_ += by; }
-
- private:
-  Time now_{std::chrono::milliseconds(1'700'000'000'042)};
-};
 
 // What is logged, read back from a pipe once the log is done with.
 class LogTest : public testing::Test {
  protected:
-  LogTest() { EXPECT_EQ(::pipe(ends_.data()), 0); }
+  LogTest() {
+    clock_.set(Time(std::chrono::milliseconds(1'700'000'000'042)));
+    EXPECT_EQ(::pipe(ends_.data()), 0);
+  }
   ~LogTest() override {
     ::close(ends_[0]);
     if (ends_[1] >= 0) ::close(ends_[1]);
@@ -48,7 +42,7 @@ class LogTest : public testing::Test {
     return all;
   }
 
-  SetClock clock_;
+  ManualClock clock_;
   std::array<int, 2> ends_{};
 };
 
@@ -242,5 +236,4 @@ TEST_F(LogTest, access_and_audit_lines_are_not_limited) {
   EXPECT_EQ(lines_of(all, "audit"), 50U);
 }
 
-}  // namespace log_test
-}  // namespace once::base
+}  // namespace once::base::log_test

@@ -9,8 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace offload_threads_test {
+namespace once::base::offload_threads_test {
 
 class Counted final : public OffloadJob {
  public:
@@ -88,5 +87,4 @@ TEST(OffloadThreadsTest, owners_take_turns) {
   EXPECT_EQ(order, (std::vector<std::string_view>{"a1", "b1", "c1", "a2", "b2", "a3"}));
 }
 
-}  // namespace offload_threads_test
-}  // namespace once::base
+}  // namespace once::base::offload_threads_test

@@ -2,13 +2,11 @@
 #include "base/signature.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "base/base64.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once::base {
-namespace signature_test {
+namespace once::base::signature_test {
 
 using testing::HasSubstr;
 
@@ -117,5 +115,4 @@ TEST(SignatureKey, what_is_no_key_says_why) {
   EXPECT_FALSE(SignatureKey::ed25519("x").has_value());
 }
 
-}  // namespace signature_test
-}  // namespace once::base
+}  // namespace once::base::signature_test

@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace synchronized_test {
+namespace once::base::synchronized_test {
 
 TEST(Synchronized, changes_of_two_threads_are_not_lost) {
   Synchronized<int> number(0);
@@ -51,5 +50,4 @@ TEST(SynchronizedDeathTest, the_value_is_not_reached_without_the_lock) {
   EXPECT_DEATH(*held = 1, "owns_lock");
 }
 
-}  // namespace synchronized_test
-}  // namespace once::base
+}  // namespace once::base::synchronized_test

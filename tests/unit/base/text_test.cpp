@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::base {
-namespace text_test {
+namespace once::base::text_test {
 
 using namespace std::chrono_literals;
 
@@ -91,5 +90,4 @@ TEST(Text, times_are_rfc_3339_with_milliseconds) {
   EXPECT_EQ(rfc3339(Time(Duration(1'763'225'643'007))), "2025-11-15T16:54:03.007Z");
 }
 
-}  // namespace text_test
-}  // namespace once::base
+}  // namespace once::base::text_test

@@ -1,13 +1,11 @@
 #include "claims/answers.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "claims/requests.hpp"
 #include "core/outcome.hpp"
 
-namespace once::claims {
-namespace answers_test {
+namespace once::claims::answers_test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
@@ -110,5 +108,4 @@ TEST(ClaimsAnswers, a_lapsed_owner_is_unknown_to_who_only_looks) {
   EXPECT_THAT(answers.found(op).response.body, HasSubstr(R"("status":"unknown")"));
 }
 
-}  // namespace answers_test
-}  // namespace once::claims
+}  // namespace once::claims::answers_test

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::claims {
-namespace identity_test {
+namespace once::claims::identity_test {
 
 using namespace std::string_literals;
 
@@ -89,5 +88,4 @@ TEST(Tenants, without_tokens_everybody_is_local) {
   EXPECT_EQ(Tenants({}).of(head_with({"Bearer whatever"})), "local");
 }
 
-}  // namespace identity_test
-}  // namespace once::claims
+}  // namespace once::claims::identity_test

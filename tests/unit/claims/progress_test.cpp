@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "claims/answers.hpp"
 #include "sim/random.hpp"
@@ -15,8 +14,7 @@
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once::claims {
-namespace progress_test {
+namespace once::claims::progress_test {
 
 using namespace std::chrono_literals;
 using support::Fault;
@@ -318,5 +316,4 @@ TEST_P(ProgressTest, a_reader_that_waits_follows_the_next_attempt_from_its_first
   EXPECT_EQ(following.place.from, 0U);
 }
 
-}  // namespace progress_test
-}  // namespace once::claims
+}  // namespace once::claims::progress_test

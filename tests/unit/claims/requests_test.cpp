@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::claims {
-namespace requests_test {
+namespace once::claims::requests_test {
 
 using namespace std::chrono_literals;
 
@@ -129,5 +128,4 @@ TEST(OwnerRequests, a_value_is_the_bytes_that_were_sent) {
   EXPECT_EQ(read_succeed(R"({"value":null})")->value, "null");
 }
 
-}  // namespace requests_test
-}  // namespace once::claims
+}  // namespace once::claims::requests_test

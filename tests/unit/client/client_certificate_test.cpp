@@ -14,8 +14,7 @@
 
 #include "tests/unit/http/certificates.hpp"
 
-namespace once::client {
-namespace client_certificate_test {
+namespace once::client::client_certificate_test {
 
 // Answers one connection with the name in the client's certificate; without one the handshake fails.
 class OneAnswer {
@@ -126,5 +125,4 @@ TEST_F(ClientCertificate, certificate_and_key_come_together) {
   EXPECT_EQ(result.detail, "a client certificate and its private key come together");
 }
 
-}  // namespace client_certificate_test
-}  // namespace once::client
+}  // namespace once::client::client_certificate_test

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::client {
-
-namespace error_body_test {
+namespace once::client::error_body_test {
 
 using Says = Reply::Says;
 
@@ -41,6 +39,4 @@ TEST(ClientErrorBody, what_is_not_understood_says_nothing) {
   }
 }
 
-}  // namespace error_body_test
-
-}  // namespace once::client
+}  // namespace once::client::error_body_test

@@ -12,9 +12,7 @@
 
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::client {
-
-namespace key_file_test {
+namespace once::client::key_file_test {
 
 KeyRecord record(const std::string& key) {
   return {.key = key, .request = request_digest({.url = "http://x/", .body = "b"}), .created = Time(Duration(1234))};
@@ -161,6 +159,4 @@ TEST(ClientRequestDigest, tells_method_url_and_body_apart) {
       << "a token may be new in another process";
 }
 
-}  // namespace key_file_test
-
-}  // namespace once::client
+}  // namespace once::client::key_file_test

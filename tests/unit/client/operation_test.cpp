@@ -10,9 +10,7 @@
 #include "tests/unit/support/manual_clock.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::client {
-
-namespace operation_test {
+namespace once::client::operation_test {
 
 using namespace std::chrono_literals;
 
@@ -87,8 +85,11 @@ class World final : public Transport, public Timeline {
   Duration now_ = 1h;
 };
 
-TEST(ClientOperation, one_key_and_the_same_bytes_on_every_try) {
+struct ClientOperation : testing::Test {
   World world;
+};
+
+TEST_F(ClientOperation, one_key_and_the_same_bytes_on_every_try) {
   world.steps = {fails(Happened::not_connected), fails(Happened::lost_after_sending), answers(503), answers(201)};
   const Result result = world.send();
   EXPECT_EQ(result.stop_reason, StopReason::answered);
@@ -101,16 +102,14 @@ TEST(ClientOperation, one_key_and_the_same_bytes_on_every_try) {
   EXPECT_EQ(world.waits.size(), 3U);
 }
 
-TEST(ClientOperation, operations_have_keys_of_their_own) {
-  World world;
+TEST_F(ClientOperation, operations_have_keys_of_their_own) {
   world.steps = {answers(200)};
   std::set<std::string> keys;
   for (int i = 0; i < 100; ++i) keys.insert(world.send().key);
   EXPECT_EQ(keys.size(), 100U);
 }
 
-TEST(ClientOperation, given_key_and_header_name_are_used) {
-  World world;
+TEST_F(ClientOperation, given_key_and_header_name_are_used) {
   world.options.key_header = "X-Idempotency-Key";
   world.steps = {answers(200)};
   EXPECT_EQ(world.send({.url = "http://api.test/", .key = "order-1"}).key, "order-1");
@@ -119,7 +118,7 @@ TEST(ClientOperation, given_key_and_header_name_are_used) {
   EXPECT_EQ(world.origin, KeyOrigin::given);
 }
 
-TEST(ClientOperation, refusal_is_an_answer_and_final) {
+TEST_F(ClientOperation, refusal_is_an_answer_and_final) {
   for (const int status : {301, 400, 404, 409, 422, 500, 501}) {
     World world;
     world.steps = {answers(status)};
@@ -131,15 +130,13 @@ TEST(ClientOperation, refusal_is_an_answer_and_final) {
   }
 }
 
-TEST(ClientOperation, server_errors_are_retried_if_asked) {
-  World world;
+TEST_F(ClientOperation, server_errors_are_retried_if_asked) {
   world.options.server_errors = RetryServerErrors::yes;
   world.steps = {answers(500), answers(200)};
   EXPECT_EQ(world.send().tries, 2U);
 }
 
-TEST(ClientOperation, spent_budget_with_something_sent_is_unknown) {
-  World world;
+TEST_F(ClientOperation, spent_budget_with_something_sent_is_unknown) {
   world.options.max_retries = 2;
   world.steps = {fails(Happened::timed_out), fails(Happened::not_connected)};
   const Result result = world.send();
@@ -151,15 +148,13 @@ TEST(ClientOperation, spent_budget_with_something_sent_is_unknown) {
   EXPECT_FALSE(world.reports.back().next_after);
 }
 
-TEST(ClientOperation, spent_budget_with_nothing_sent_is_not_sent) {
-  World world;
+TEST_F(ClientOperation, spent_budget_with_nothing_sent_is_not_sent) {
   world.options.max_retries = 2;
   world.steps = {fails(Happened::not_resolved), fails(Happened::lost_before_sending), fails(Happened::not_connected)};
   EXPECT_EQ(world.send().work, Work::not_sent);
 }
 
-TEST(ClientOperation, giving_up_keeps_the_last_answer) {
-  World world;
+TEST_F(ClientOperation, giving_up_keeps_the_last_answer) {
   world.options.max_retries = 1;
   world.steps = {answers(503, {}, "busy")};
   const Result result = world.send();
@@ -168,8 +163,7 @@ TEST(ClientOperation, giving_up_keeps_the_last_answer) {
   EXPECT_EQ(result.answer->body, "busy");
 }
 
-TEST(ClientOperation, deadline_holds_over_tries_and_waits) {
-  World world;
+TEST_F(ClientOperation, deadline_holds_over_tries_and_waits) {
   world.options.max_retries = 1'000'000;
   world.options.deadline = 90s;
   world.steps = {fails(Happened::timed_out)};
@@ -182,16 +176,14 @@ TEST(ClientOperation, deadline_holds_over_tries_and_waits) {
   EXPECT_EQ(world.timeouts.front(), 30s);
 }
 
-TEST(ClientOperation, waking_up_past_the_deadline_leaves_a_moment_not_for_ever) {
-  World world;
+TEST_F(ClientOperation, waking_up_past_the_deadline_leaves_a_moment_not_for_ever) {
   world.oversleeps = 1h;
   world.steps = {fails(Happened::timed_out)};
   EXPECT_EQ(world.send().stop_reason, StopReason::deadline);
   EXPECT_EQ(world.timeouts, (std::vector<Duration>{30s, 1ms}));
 }
 
-TEST(ClientOperation, retry_after_is_waited_for_in_both_forms) {
-  World world;
+TEST_F(ClientOperation, retry_after_is_waited_for_in_both_forms) {
   world.options.first_backoff = 0ms;
   world.clock.set(Time(784'111'777s - 20s));  // 10 ms pass before the answer
   world.steps = {answers(503, {{"Retry-After", "7"}}), answers(429, {{"retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"}}),
@@ -200,8 +192,7 @@ TEST(ClientOperation, retry_after_is_waited_for_in_both_forms) {
   EXPECT_EQ(world.waits, (std::vector<Duration>{7s, 20s - 10ms - 7s - 10ms}));
 }
 
-TEST(ClientOperation, server_that_asks_for_more_than_the_deadline_ends_it_at_once) {
-  World world;
+TEST_F(ClientOperation, server_that_asks_for_more_than_the_deadline_ends_it_at_once) {
   world.steps = {answers(409, {{"Retry-After", "300"}}, R"({"code":"outcome-unknown"})")};
   const Result result = world.send();
   EXPECT_EQ(result.stop_reason, StopReason::deadline);
@@ -211,8 +202,7 @@ TEST(ClientOperation, server_that_asks_for_more_than_the_deadline_ends_it_at_onc
   EXPECT_TRUE(result.detail.contains("5m")) << result.detail;
 }
 
-TEST(ClientOperation, in_flight_is_waited_out_and_held_is_not) {
-  World world;
+TEST_F(ClientOperation, in_flight_is_waited_out_and_held_is_not) {
   world.steps = {answers(409, {{"Retry-After", "1"}}, R"({"code":"in-flight"})"),
                  answers(409, {{"Retry-After", "1"}}, R"({"error":{"code":"idempotency_key_in_use"}})"),
                  answers(409, {}, R"({"code":"outcome-unknown","retryable":false})")};
@@ -223,7 +213,7 @@ TEST(ClientOperation, in_flight_is_waited_out_and_held_is_not) {
   EXPECT_EQ(result.work, Work::unknown) << "the answer says that nobody knows";
 }
 
-TEST(ClientOperation, replay_is_seen_in_every_dialect) {
+TEST_F(ClientOperation, replay_is_seen_in_every_dialect) {
   const std::vector<std::pair<Header, Replayed>> cases = {
       {{"Idempotency-Replayed", "true"}, Replayed::yes},    {{"idempotent-replayed", "true"}, Replayed::yes},
       {{"Idempotency-Status", "replayed"}, Replayed::yes},  {{"Idempotency-Status", "executed"}, Replayed::no},
@@ -236,8 +226,7 @@ TEST(ClientOperation, replay_is_seen_in_every_dialect) {
   }
 }
 
-TEST(ClientOperation, stop_ends_the_wait) {
-  World world;
+TEST_F(ClientOperation, stop_ends_the_wait) {
   world.steps = {fails(Happened::timed_out)};
   world.on_wait = [&] { world.stop.request_stop(); };
   const Result result = world.send();
@@ -246,8 +235,7 @@ TEST(ClientOperation, stop_ends_the_wait) {
   EXPECT_EQ(result.tries, 1U);
 }
 
-TEST(ClientOperation, stop_before_the_first_try_sends_nothing) {
-  World world;
+TEST_F(ClientOperation, stop_before_the_first_try_sends_nothing) {
   world.steps = {answers(200)};
   world.stop.request_stop();
   const Result result = world.send();
@@ -256,7 +244,7 @@ TEST(ClientOperation, stop_before_the_first_try_sends_nothing) {
   EXPECT_TRUE(world.keys.empty());
 }
 
-TEST(ClientOperation, mistakes_are_found_before_anything_is_sent) {
+TEST_F(ClientOperation, mistakes_are_found_before_anything_is_sent) {
   const std::vector<Request> bad = {
       {.url = ""},
       {.url = "ftp://x/"},
@@ -372,6 +360,4 @@ TEST_F(ClientOperationKeyFile, is_refused_once_the_server_may_have_forgotten_the
   EXPECT_EQ(world_.send().stop_reason, StopReason::retries_spent);
 }
 
-}  // namespace operation_test
-
-}  // namespace once::client
+}  // namespace once::client::operation_test

@@ -8,9 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace once::client {
-
-namespace policy_test {
+namespace once::client::policy_test {
 
 using namespace std::chrono_literals;
 using enum Happened;
@@ -179,6 +177,4 @@ TEST(ClientPolicy, page_has_the_same_table) {
   }
 }
 
-}  // namespace policy_test
-
-}  // namespace once::client
+}  // namespace once::client::policy_test

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::client {
-
-namespace retry_after_test {
+namespace once::client::retry_after_test {
 
 using namespace std::chrono_literals;
 
@@ -50,6 +48,4 @@ TEST(RetryAfter, enormous_values_are_cut_and_do_not_overflow) {
   EXPECT_EQ(parse_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", example), longest);
 }
 
-}  // namespace retry_after_test
-
-}  // namespace once::client
+}  // namespace once::client::retry_after_test

@@ -12,9 +12,7 @@
 #include "tests/unit/support/manual_clock.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::client {
-
-namespace stream_test {
+namespace once::client::stream_test {
 
 using namespace std::chrono_literals;
 
@@ -100,9 +98,7 @@ class Network final : public Transport, public Timeline {
   // The values of that header, one per try; "" where there was none.
   std::vector<std::string> sent(std::string_view name) const {
     std::vector<std::string> values;
-    for (const Sent& each : asked) {
-      values.emplace_back(Answer{.headers = each.headers}.header(name));
-    }
+    for (const Sent& each : asked) values.emplace_back(Answer{.headers = each.headers}.header(name));
     return values;
   }
 
@@ -417,6 +413,4 @@ TEST(ClientStop, needs_a_key_and_reports_a_refusal) {
   EXPECT_EQ(result.result.happened, Happened::client_error);
 }
 
-}  // namespace stream_test
-
-}  // namespace once::client
+}  // namespace once::client::stream_test

@@ -5,9 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::client {
-
-namespace uuid_test {
+namespace once::client::uuid_test {
 
 class Same final : public Random {
  public:
@@ -48,6 +46,4 @@ TEST(ClientKey, version_7_sorts_by_time) {
   EXPECT_LT(make_key(KeyForm::uuid_v7, example, random), make_key(KeyForm::uuid_v7, example + Duration(1), random));
 }
 
-}  // namespace uuid_test
-
-}  // namespace once::client
+}  // namespace once::client::uuid_test

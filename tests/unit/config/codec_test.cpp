@@ -6,8 +6,7 @@
 #include "config/yaml.hpp"
 #include "core/outcome.hpp"
 
-namespace once::config {
-namespace codec_test {
+namespace once::config::codec_test {
 
 TEST(ConfigCodec, addresses) {
   const auto ipv6 = parse_address("[::1]:8080");
@@ -166,5 +165,4 @@ TEST(ConfigYaml, aliases_cannot_explode) {
   EXPECT_EQ(node.error().text, "too large");
 }
 
-}  // namespace codec_test
-}  // namespace once::config
+}  // namespace once::config::codec_test

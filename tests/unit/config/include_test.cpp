@@ -1,22 +1,17 @@
 #include <filesystem>
 #include <fstream>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "config/load.hpp"
 #include "config/reload.hpp"
+#include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::config {
-namespace include_test {
+namespace once::config::include_test {
 
 class ConfigInclude : public testing::Test {
  protected:
-  ConfigInclude() : folder_(std::filesystem::path(testing::TempDir()) / fmt::format("include.{}", ::getpid())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_ / "conf.d");
-  }
-  ~ConfigInclude() override { std::filesystem::remove_all(folder_); }
+  ConfigInclude() { std::filesystem::create_directories(folder_ / "conf.d"); }
 
   void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
   std::expected<Config, ConfigErrors> loaded(std::span<const Override> overrides = {}) const {
@@ -35,7 +30,8 @@ class ConfigInclude : public testing::Test {
     return all;
   }
 
-  std::filesystem::path folder_;
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(ConfigInclude, files_are_read_as_though_they_were_one) {
@@ -122,5 +118,4 @@ TEST_F(ConfigInclude, a_reload_takes_other_files) {
   EXPECT_TRUE(reloads("include"));
 }
 
-}  // namespace include_test
-}  // namespace once::config
+}  // namespace once::config::include_test

@@ -6,14 +6,12 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "config/settings.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once::config {
-namespace jwt_keys_test {
+namespace once::config::jwt_keys_test {
 
 using testing::HasSubstr;
 
@@ -104,5 +102,4 @@ TEST_F(ConfigJwtKeys, a_public_key_is_never_taken_for_a_secret) {
   EXPECT_THAT(error(), HasSubstr("has 31 bytes, at least 32 are needed"));
 }
 
-}  // namespace jwt_keys_test
-}  // namespace once::config
+}  // namespace once::config::jwt_keys_test

@@ -7,8 +7,7 @@
 #include "config/settings.hpp"
 #include "core/outcome.hpp"
 
-namespace once::config {
-namespace load_test {
+namespace once::config::load_test {
 
 using namespace std::chrono_literals;
 
@@ -493,5 +492,4 @@ TEST(ConfigLoad, files_that_cannot_be_read) {
   EXPECT_TRUE(load("").has_value());
 }
 
-}  // namespace load_test
-}  // namespace once::config
+}  // namespace once::config::load_test

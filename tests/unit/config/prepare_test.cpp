@@ -7,8 +7,7 @@
 
 #include "config/settings.hpp"
 
-namespace once::config {
-namespace prepare_test {
+namespace once::config::prepare_test {
 
 std::string lines(const ConfigErrors& errors) {
   std::string all;
@@ -475,5 +474,4 @@ TEST(ConfigCheck, a_variable_that_is_not_set_or_too_short_is_told) {
       "once.yaml:2:14: admin_token: TOKEN has 5 bytes, 16 to 4096 are needed; make one with: openssl rand -hex 32\n");
 }
 
-}  // namespace prepare_test
-}  // namespace once::config
+}  // namespace once::config::prepare_test

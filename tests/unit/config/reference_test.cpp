@@ -13,8 +13,7 @@
 #include "config/settings.hpp"
 #include "core/dialect.hpp"
 
-namespace once::config {
-namespace reference_test {
+namespace once::config::reference_test {
 
 // Every value of a table as text: two targets are alike if these are.
 template <class Target>
@@ -150,5 +149,4 @@ TEST(ConfigReference, the_example_in_the_page_is_valid) {
   EXPECT_EQ(config->routes.size(), 2U);
 }
 
-}  // namespace reference_test
-}  // namespace once::config
+}  // namespace once::config::reference_test

@@ -5,9 +5,7 @@
 #include "config/load.hpp"
 #include "config/prepare.hpp"
 
-namespace once::config {
-
-namespace reload_test {
+namespace once::config::reload_test {
 
 Config config_of(std::string_view text) {
   auto config = parse(text, "once.yaml");
@@ -133,6 +131,4 @@ TEST(ForgottenKeys, SeesHostsAndProxies) {
   EXPECT_TRUE(forgotten("", "trusted_proxies: 10.0.0.0/8\n").starts_with("trusted_proxies changes"));
 }
 
-}  // namespace reload_test
-
-}  // namespace once::config
+}  // namespace once::config::reload_test

@@ -10,12 +10,11 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "config/settings.hpp"
+#include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::config {
-namespace secret_test {
+namespace once::config::secret_test {
 
 std::optional<std::string> nothing_set(std::string_view) {
   return std::nullopt;
@@ -37,12 +36,9 @@ mode_t mode_of(const std::string& path) {
 class ConfigSecret : public testing::Test {
  protected:
   ConfigSecret() {
-    std::string pattern = testing::TempDir() + "once-secret-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
     config_ = builtin_config();
     config_.data_dir = folder_ + "/deep/data";
   }
-  ~ConfigSecret() override { std::filesystem::remove_all(folder_); }
 
   std::string file(std::string_view content, mode_t mode) {
     const std::string path = folder_ + "/given";
@@ -57,7 +53,8 @@ class ConfigSecret : public testing::Test {
     return secret ? "" : secret.error();
   }
 
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
   Config config_;
   SystemRandom random_;
 };
@@ -185,5 +182,4 @@ TEST_F(ConfigSecret, is_found_where_its_source_says) {
   EXPECT_FALSE(resolve_secret("file:/nonexistent/token", environ).has_value());
 }
 
-}  // namespace secret_test
-}  // namespace once::config
+}  // namespace once::config::secret_test

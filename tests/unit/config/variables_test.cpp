@@ -2,8 +2,7 @@
 
 #include "config/load.hpp"
 
-namespace once::config {
-namespace variables_test {
+namespace once::config::variables_test {
 
 std::optional<std::string> environ(std::string_view name) {
   if (name == "HOST") return "db.internal";
@@ -100,5 +99,4 @@ routes: [{path: "${PASSWORD}", methods: ["${PASSWORD}"], record: {statuses: ["${
   EXPECT_EQ(std::ranges::count(errors, '\n'), 17) << errors;
 }
 
-}  // namespace variables_test
-}  // namespace once::config
+}  // namespace once::config::variables_test

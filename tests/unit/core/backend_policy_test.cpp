@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::core {
-namespace backend_policy_test {
+namespace once::core::backend_policy_test {
 
 using namespace std::chrono_literals;
 using Record = BackendPolicy::Record;
@@ -67,5 +66,4 @@ TEST(BackendPolicy, a_ttl_is_a_second_to_a_year) {
   EXPECT_EQ(said({"ttl=7, ttl=0"}).ttl, 7s);
 }
 
-}  // namespace backend_policy_test
-}  // namespace once::core
+}  // namespace once::core::backend_policy_test

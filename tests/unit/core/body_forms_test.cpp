@@ -11,8 +11,7 @@
 
 #include "core/fingerprint.hpp"
 
-namespace once::core {
-namespace body_forms_test {
+namespace once::core::body_forms_test {
 
 using Body = FingerprintPolicy::Body;
 
@@ -189,5 +188,4 @@ RC_GTEST_PROP(BodyFormsProperty, any_two_bodies_with_one_boundary_differ, ()) {
   RC_ASSERT((print_of(type_with(boundary), a) == print_of(type_with(boundary), b)) == (a == b));
 }
 
-}  // namespace body_forms_test
-}  // namespace once::core
+}  // namespace once::core::body_forms_test

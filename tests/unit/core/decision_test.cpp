@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::core {
-namespace decision_test {
+namespace once::core::decision_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -176,5 +175,4 @@ TEST(Decision, a_released_later_claim_leaves_the_attempt_before_it) {
   }
 }
 
-}  // namespace decision_test
-}  // namespace once::core
+}  // namespace once::core::decision_test

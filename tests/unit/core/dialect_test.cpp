@@ -7,8 +7,7 @@
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 
-namespace once::core {
-namespace dialect_test {
+namespace once::core::dialect_test {
 
 using Scope = std::vector<ScopePart>;
 
@@ -47,81 +46,56 @@ TEST(Dialect, a_replay_header_is_one_that_no_backend_can_fake) {
   }
 }
 
-TEST(Dialect, ietf) {
-  const Policy policy = policy_of("ietf");
-  EXPECT_EQ(policy.in_flight, InFlight::wait);
-  EXPECT_EQ(policy.on_unknown, OnUnknown::hold);
-  EXPECT_EQ(policy.key.header, "Idempotency-Key");
-  EXPECT_EQ(policy.key.max_length, 255U);
-  EXPECT_EQ(policy.methods, methods({Method::post, Method::patch}));
-  EXPECT_EQ(policy.caller.front().name, "Authorization");
-  EXPECT_EQ(policy.scope, (Scope{ScopePart::caller, ScopePart::method, ScopePart::path}));
-  EXPECT_EQ(policy.wording.mismatch_status, 422);
-  EXPECT_EQ(policy.wording.in_flight_status, 409);
-  EXPECT_EQ(policy.wording.replay_header, "Idempotency-Replayed");
-  EXPECT_FALSE(policy.wording.error_object);
+void expect_keys(std::string_view name, std::string_view header, std::size_t max_length, const MethodSet& methods,
+                 const Scope& scope) {
+  SCOPED_TRACE(name);
+  const Policy policy = policy_of(name);
+  EXPECT_EQ(policy.key.header, header);
+  EXPECT_EQ(policy.key.max_length, max_length);
+  EXPECT_EQ(policy.methods, methods);
+  EXPECT_EQ(policy.scope, scope);
 }
 
-TEST(Dialect, stripe) {
-  const Policy policy = policy_of("stripe");
-  EXPECT_EQ(policy.in_flight, InFlight::wait);
-  EXPECT_EQ(policy.on_unknown, OnUnknown::hold);
-  EXPECT_EQ(policy.key.header, "Idempotency-Key");
-  EXPECT_EQ(policy.methods, methods({Method::post, Method::delete_}));
-  EXPECT_EQ(policy.scope, Scope{ScopePart::caller});
-  EXPECT_EQ(policy.scope_headers, (std::vector<std::string>{"Stripe-Account", "Stripe-Context"}));
-  EXPECT_EQ(policy.wording.mismatch_status, 400);
-  EXPECT_EQ(policy.wording.mismatch_code, "idempotency_error");
-  EXPECT_EQ(policy.wording.in_flight_status, 409);
-  EXPECT_EQ(policy.wording.in_flight_code, "idempotency_key_in_use");
-  EXPECT_EQ(policy.wording.replay_header, "Idempotent-Replayed");
-  EXPECT_TRUE(policy.wording.error_object);
+TEST(Dialect, which_requests_have_keys) {
+  using enum Method;
+  using enum ScopePart;
+  expect_keys("ietf", "Idempotency-Key", 255, methods({post, patch}), {caller, method, path});
+  expect_keys("stripe", "Idempotency-Key", 255, methods({post, delete_}), {caller});
+  expect_keys("platform", "X-Idempotency-Key", 255, methods({post, put, patch}), {caller});
+  expect_keys("workflow", "Idempotency-Key", 255, methods({post, put, patch}), {caller, path});
+  expect_keys("streams", "Idempotency-Key", 256, methods({post}), {path});
+  EXPECT_EQ(policy_of("stripe").scope_headers, (std::vector<std::string>{"Stripe-Account", "Stripe-Context"}));
+  EXPECT_EQ(policy_of("ietf").caller.front().name, "Authorization");
+  ASSERT_EQ(policy_of("workflow").caller.size(), 1U);
+  EXPECT_EQ(policy_of("workflow").caller.front().kind, CallerSource::Kind::proxy_header);
+  EXPECT_EQ(policy_of("workflow").caller.front().name, "X-Org-Id");
 }
 
-TEST(Dialect, platform) {
-  const Policy policy = policy_of("platform");
-  EXPECT_EQ(policy.key.header, "X-Idempotency-Key");
-  EXPECT_EQ(policy.methods, methods({Method::post, Method::put, Method::patch}));
-  EXPECT_EQ(policy.scope, Scope{ScopePart::caller});
-  EXPECT_EQ(policy.wording.mismatch_status, 422);
+void expect_answers(std::string_view name, InFlight in_flight, OnUnknown on_unknown, int mismatch,
+                    std::string_view replay_header) {
+  SCOPED_TRACE(name);
+  const Policy policy = policy_of(name);
+  EXPECT_EQ(policy.in_flight, in_flight);
+  EXPECT_EQ(policy.on_unknown, on_unknown);
+  EXPECT_EQ(policy.wording.mismatch_status, mismatch);
   EXPECT_EQ(policy.wording.in_flight_status, 409);
-  EXPECT_EQ(policy.in_flight, InFlight::reject);
-  EXPECT_EQ(policy.on_unknown, OnUnknown::takeover);
-  EXPECT_EQ(policy.wording.in_flight_detail, "Request is being processed");
-  EXPECT_EQ(policy.wording.replay_header, "Idempotent-Replayed");
+  EXPECT_EQ(policy.wording.replay_header, replay_header);
+  EXPECT_EQ(policy.wording.error_object, name == "stripe");
 }
 
-TEST(Dialect, workflow) {
-  const Policy policy = policy_of("workflow");
-  EXPECT_EQ(policy.key.header, "Idempotency-Key");
-  EXPECT_EQ(policy.key.max_length, 255U);
-  EXPECT_EQ(policy.methods, methods({Method::post, Method::put, Method::patch}));
-  ASSERT_EQ(policy.caller.size(), 1U);
-  EXPECT_EQ(policy.caller.front().kind, CallerSource::Kind::proxy_header);
-  EXPECT_EQ(policy.caller.front().name, "X-Org-Id");
-  EXPECT_EQ(policy.in_flight, InFlight::reject);
-  EXPECT_EQ(policy.on_unknown, OnUnknown::takeover);
-  EXPECT_EQ(policy.scope, (Scope{ScopePart::caller, ScopePart::path}));
-  EXPECT_EQ(policy.wording.mismatch_status, 422);
-  EXPECT_EQ(policy.wording.in_flight_status, 409);
-  EXPECT_EQ(policy.wording.replay_header, "Idempotent-Replayed");
+TEST(Dialect, how_retries_are_answered) {
+  expect_answers("ietf", InFlight::wait, OnUnknown::hold, 422, "Idempotency-Replayed");
+  expect_answers("stripe", InFlight::wait, OnUnknown::hold, 400, "Idempotent-Replayed");
+  expect_answers("platform", InFlight::reject, OnUnknown::takeover, 422, "Idempotent-Replayed");
+  expect_answers("workflow", InFlight::reject, OnUnknown::takeover, 422, "Idempotent-Replayed");
+  expect_answers("streams", InFlight::wait, OnUnknown::hold, 409, "Idempotency-Replayed");
+  EXPECT_EQ(policy_of("stripe").wording.mismatch_code, "idempotency_error");
+  EXPECT_EQ(policy_of("stripe").wording.in_flight_code, "idempotency_key_in_use");
+  EXPECT_EQ(policy_of("platform").wording.in_flight_detail, "Request is being processed");
+  const Wording streams = policy_of("streams").wording;
+  EXPECT_EQ(streams.mismatch_code, "IDEMPOTENCY_MISMATCH");
+  EXPECT_EQ(streams.mismatch_type, "idempotency-mismatch");
+  EXPECT_EQ(streams.mismatch_title, "Idempotency Key Mismatch");
 }
 
-TEST(Dialect, streams) {
-  const Policy policy = policy_of("streams");
-  EXPECT_EQ(policy.in_flight, InFlight::wait);
-  EXPECT_EQ(policy.on_unknown, OnUnknown::hold);
-  EXPECT_EQ(policy.key.header, "Idempotency-Key");
-  EXPECT_EQ(policy.key.max_length, 256U);
-  EXPECT_EQ(policy.methods, methods({Method::post}));
-  EXPECT_EQ(policy.scope, Scope{ScopePart::path});
-  EXPECT_EQ(policy.wording.mismatch_status, 409);
-  EXPECT_EQ(policy.wording.mismatch_code, "IDEMPOTENCY_MISMATCH");
-  EXPECT_EQ(policy.wording.mismatch_type, "idempotency-mismatch");
-  EXPECT_EQ(policy.wording.mismatch_title, "Idempotency Key Mismatch");
-  EXPECT_EQ(policy.wording.in_flight_status, 409);
-  EXPECT_EQ(policy.wording.replay_header, "Idempotency-Replayed");
-}
-
-}  // namespace dialect_test
-}  // namespace once::core
+}  // namespace once::core::dialect_test

@@ -5,8 +5,7 @@
 
 #include "core/outcome.hpp"
 
-namespace once::core {
-namespace event_stream_test {
+namespace once::core::event_stream_test {
 
 RecordPolicy policy_of(StreamRecording stream) {
   RecordPolicy policy = default_record_policy();
@@ -104,5 +103,4 @@ TEST(EventFinder, parts_of_any_size_say_the_same_as_the_whole) {
   }
 }
 
-}  // namespace event_stream_test
-}  // namespace once::core
+}  // namespace once::core::event_stream_test

@@ -7,8 +7,7 @@
 
 #include "core/outcome.hpp"
 
-namespace once::core {
-namespace headers_test {
+namespace once::core::headers_test {
 
 std::string upper(std::string text) {
   for (char& c : text) {
@@ -141,5 +140,4 @@ TEST(Headers, methods_in_other_letters_are_misspelled) {
   }
 }
 
-}  // namespace headers_test
-}  // namespace once::core
+}  // namespace once::core::headers_test

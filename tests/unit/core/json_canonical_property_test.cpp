@@ -11,8 +11,7 @@
 #include "core/json_canonical.hpp"
 #include "core/json_text.hpp"
 
-namespace once::core {
-namespace json_canonical_property_test {
+namespace once::core::json_canonical_property_test {
 
 // A decimal is digits * 10^exponent; equal numbers are equal here because digits has no trailing zero.
 struct Value {
@@ -226,5 +225,4 @@ RC_GTEST_PROP(CanonicalJsonProperty, any_bytes_are_safe, (const std::string& byt
   if (form) RC_ASSERT(canonical_json(*form) == form);
 }
 
-}  // namespace json_canonical_property_test
-}  // namespace once::core
+}  // namespace once::core::json_canonical_property_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::core {
-namespace json_canonical_test {
+namespace once::core::json_canonical_test {
 
 using Pointers = std::vector<std::string>;
 
@@ -21,10 +20,6 @@ std::string nested(std::size_t depth, char open, char close) {
 TEST(CanonicalJson, order_of_members_and_white_space_do_not_show) {
   EXPECT_EQ(canonical(" {\"b\" :\t[1 ,2],\r\n\"a\":{\"d\":true,\"c\":null}} "),
             R"({"a":{"c":null,"d":true},"b":[1,2]})");
-}
-
-TEST(CanonicalJson, order_of_elements_shows) {
-  EXPECT_NE(canonical("[1,2]"), canonical("[2,1]"));
 }
 
 TEST(CanonicalJson, scalars_and_empty_containers) {
@@ -89,65 +84,17 @@ TEST(CanonicalJson, duplicate_names_have_no_one_meaning) {
 }
 
 TEST(CanonicalJson, what_is_not_json_is_refused) {
-  for (const char* json : {"",
-                           " ",
-                           "{",
-                           "}",
-                           "[",
-                           "]",
-                           "[1,]",
-                           "[,1]",
-                           "[1 2]",
-                           "{\"a\"}",
-                           "{\"a\":}",
-                           "{\"a\":1,}",
-                           "{,}",
-                           "{a:1}",
-                           "{1:1}",
-                           "{\"a\" 1}",
-                           "{\"a\":1",
-                           "[1",
-                           "01",
-                           "-01",
-                           "-",
-                           "+1",
-                           ".5",
-                           "1.",
-                           "1.e1",
-                           "1e",
-                           "1e+",
-                           "1e-",
-                           "0x10",
-                           "1_0",
-                           "NaN",
-                           "Infinity",
-                           "tru",
-                           "trues",
-                           "nul",
-                           "True",
-                           "1 1",
-                           "{}{}",
-                           "\"",
-                           "\"a",
-                           "\"\\",
-                           "\"\\x\"",
-                           "\"\\u12\"",
-                           "\"\\u12g4\"",
-                           "\"\\u-123\"",
-                           "\"\\u+123\"",
-                           "\"\\u 123\"",
-                           "\"\n\"",
-                           "\"\t\"",
-                           "'a'",
-                           "\xef\xbb\xbf{}",
-                           "[1]//",
-                           "/**/1",
-                           "1\f"}) {
-    EXPECT_EQ(canonical(json), "none") << json;
+  const std::vector<std::vector<std::string_view>> kinds = {
+      {"", " ", "{", "}", "[", "]", "[1,]", "[,1]", "[1 2]", "[1", "1 1", "{}{}", "[1]//", "/**/1", "1\f"},
+      {"{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{,}", "{a:1}", "{1:1}", "{\"a\" 1}", "{\"a\":1", "\xef\xbb\xbf{}"},
+      {"01", "-01", "-", "+1", ".5", "1.", "1.e1", "1e", "1e+", "1e-", "0x10", "1_0", "NaN", "Infinity"},
+      {"tru", "trues", "nul", "True", "'a'"},
+      {"\"", "\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\u-123\"", "\"\\u+123\"", "\"\\u 123\""},
+      {"\"\n\"", "\"\t\"", std::string_view("1\0", 2), std::string_view("\0", 1), std::string_view("\"\0\"", 3)},
+  };
+  for (const auto& kind : kinds) {
+    for (const std::string_view json : kind) EXPECT_EQ(canonical(json), "none") << json;
   }
-  EXPECT_EQ(canonical(std::string_view("1\0", 2)), "none");
-  EXPECT_EQ(canonical(std::string_view("\0", 1)), "none");
-  EXPECT_EQ(canonical(std::string_view("\"\0\"", 3)), "none");
 }
 
 TEST(CanonicalJson, what_is_not_unicode_is_refused) {
@@ -246,5 +193,4 @@ TEST(CanonicalJson, a_setting_that_is_no_pointer_never_makes_bodies_equal) {
   }
 }
 
-}  // namespace json_canonical_test
-}  // namespace once::core
+}  // namespace once::core::json_canonical_test

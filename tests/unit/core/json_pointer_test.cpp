@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::core {
-namespace json_pointer_test {
+namespace once::core::json_pointer_test {
 
 using Tokens = std::vector<std::string>;
 
@@ -54,5 +53,4 @@ TEST(JsonPointer, a_way_once_lost_is_not_found_again_below) {
   }
 }
 
-}  // namespace json_pointer_test
-}  // namespace once::core
+}  // namespace once::core::json_pointer_test

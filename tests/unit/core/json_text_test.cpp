@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once::core {
-namespace json_text_test {
+namespace once::core::json_text_test {
 
 std::string json(std::string_view text) {
   std::string out;
@@ -68,5 +67,4 @@ RC_GTEST_PROP(JsonTextProperty, the_result_is_utf8_without_control_characters, (
   for (const char c : out) RC_ASSERT(static_cast<unsigned char>(c) >= 0x20);
 }
 
-}  // namespace json_text_test
-}  // namespace once::core
+}  // namespace once::core::json_text_test

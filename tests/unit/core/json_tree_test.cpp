@@ -4,8 +4,7 @@
 
 #include "core/json_canonical.hpp"
 
-namespace once::core {
-namespace json_tree_test {
+namespace once::core::json_tree_test {
 
 TEST(JsonTree, values_are_found_by_name_and_by_way) {
   const auto tree = JsonTree::parse(R"( {"a": "t\u00e4xt", "b": {"c": [1, -2.50, true, null]}, "": {}} )");
@@ -49,5 +48,4 @@ TEST(JsonTree, takes_what_has_a_canonical_form_and_nothing_else) {
   }
 }
 
-}  // namespace json_tree_test
-}  // namespace once::core
+}  // namespace once::core::json_tree_test

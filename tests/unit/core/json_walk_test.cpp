@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace once::core {
-namespace json_walk_test {
+namespace once::core::json_walk_test {
 
 // What was reported, as text; refuses the call of that number, counted from one.
 class Recorder final : public JsonVisitor {
@@ -87,5 +86,4 @@ TEST(JsonWalk, values_that_readers_disagree_on_are_taken_only_when_any_may_come)
   }
 }
 
-}  // namespace json_walk_test
-}  // namespace once::core
+}  // namespace once::core::json_walk_test

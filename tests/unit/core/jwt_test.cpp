@@ -7,8 +7,7 @@
 #include "core/jwks.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once::core {
-namespace jwt_test {
+namespace once::core::jwt_test {
 
 using std::chrono::seconds;
 
@@ -320,5 +319,4 @@ TEST(Jwks, mistakes_are_named) {
             "has an invalid key: number 1 has 5 bytes, at least 32 are needed");
 }
 
-}  // namespace jwt_test
-}  // namespace once::core
+}  // namespace once::core::jwt_test

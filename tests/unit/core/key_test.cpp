@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once::core {
-namespace key_test {
+namespace once::core::key_test {
 
 constexpr std::size_t limit = 255;
 
@@ -130,5 +129,4 @@ RC_GTEST_PROP(KeyProperty, what_is_accepted_is_always_a_valid_key, (const std::s
   for (const char c : key->view()) RC_ASSERT(c >= 0x20 && c < 0x7f);
 }
 
-}  // namespace key_test
-}  // namespace once::core
+}  // namespace once::core::key_test

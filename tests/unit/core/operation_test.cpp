@@ -6,8 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once::core {
-namespace operation_test {
+namespace once::core::operation_test {
 
 OperationId id(const std::vector<std::string_view>& scope, std::string_view key, std::string_view secret = "secret") {
   return OperationIds(secret).make(scope, key);
@@ -71,5 +70,4 @@ TEST(Operation, a_tenant_is_the_same_for_one_caller_and_says_nothing_of_it) {
   EXPECT_EQ(tenant(ids, {"a"}).find_first_not_of("0123456789abcdef"), std::string::npos);
 }
 
-}  // namespace operation_test
-}  // namespace once::core
+}  // namespace once::core::operation_test

@@ -7,8 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once::core {
-namespace outcome_test {
+namespace once::core::outcome_test {
 
 using Kind = Settlement::Kind;
 constexpr std::array deliveries = {Delivery::not_sent, Delivery::lost,     Delivery::timed_out, Delivery::truncated,
@@ -133,15 +132,11 @@ TEST(Settle, a_gateway_error_that_the_operator_lists_is_recorded) {
   }
 }
 
-TEST(Settle, a_gateway_error_can_be_a_refusal) {
+TEST(Settle, a_refusal_wins_over_what_is_recorded_or_unknown) {
   RecordPolicy policy = default_record_policy();
   policy.gateway_errors = GatewayErrors::unknown;
   policy.refusals.set(503);
   EXPECT_EQ(kind_of_whole(503, policy), Kind::release);
-}
-
-TEST(Settle, a_refusal_wins_over_a_recorded_range) {
-  RecordPolicy policy = default_record_policy();
   policy.statuses = statuses({{200, 499}});
   EXPECT_EQ(kind_of_whole(429, policy), Kind::release);
   EXPECT_EQ(kind_of_whole(404, policy), Kind::succeed);
@@ -309,5 +304,4 @@ RC_GTEST_PROP(EncodingProperty, a_changed_byte_is_refused_or_means_something_els
   if (decoded) RC_ASSERT(*decoded != response);
 }
 
-}  // namespace outcome_test
-}  // namespace once::core
+}  // namespace once::core::outcome_test

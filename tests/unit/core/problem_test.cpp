@@ -7,12 +7,10 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/policy.hpp"
 
-namespace once::core {
-namespace problem_test {
+namespace once::core::problem_test {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -128,5 +126,4 @@ TEST(ProblemPages, no_page_lacks_a_kind) {
   EXPECT_EQ(found, names.size());
 }
 
-}  // namespace problem_test
-}  // namespace once::core
+}  // namespace once::core::problem_test

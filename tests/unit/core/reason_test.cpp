@@ -4,8 +4,7 @@
 
 #include "core/problem.hpp"
 
-namespace once::core {
-namespace reason_test {
+namespace once::core::reason_test {
 
 TEST(Reason, known_statuses_have_their_registered_phrase) {
   EXPECT_EQ(reason_phrase(200), "OK");
@@ -22,5 +21,4 @@ TEST(Reason, every_problem_has_one) {
   for (const ProblemRow& row : all_problems()) EXPECT_NE(reason_phrase(row.status), "") << row.name;
 }
 
-}  // namespace reason_test
-}  // namespace once::core
+}  // namespace once::core::reason_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::core {
-namespace route_label_test {
+namespace once::core::route_label_test {
 
 std::string label_of(const LabelledRequest& request) {
   std::string out = "of the request before";
@@ -77,5 +76,4 @@ TEST(RouteLabel, any_bytes_can_be_read) {
   }
 }
 
-}  // namespace route_label_test
-}  // namespace once::core
+}  // namespace once::core::route_label_test

@@ -15,8 +15,7 @@
 
 #include "tests/unit/gate/gate_world.hpp"
 
-namespace once::gate {
-namespace gate_test {
+namespace once::gate::gate_test {
 
 using namespace std::chrono_literals;
 
@@ -333,5 +332,4 @@ TEST_F(Gates, many_threads_execute_each_key_once) {
   EXPECT_EQ(executed, 50);
 }
 
-}  // namespace gate_test
-}  // namespace once::gate
+}  // namespace once::gate::gate_test

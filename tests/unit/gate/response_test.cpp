@@ -7,8 +7,7 @@
 
 #include "tests/unit/gate/gate_world.hpp"
 
-namespace once::gate {
-namespace response_test {
+namespace once::gate::response_test {
 
 TEST(PreparedResponses, fields_are_those_that_were_given) {
   const auto prepared = prepare({.status = 200,
@@ -68,5 +67,4 @@ TEST(Replies, recorded_outcome_takes_the_place_of_a_stream) {
   EXPECT_EQ(sent.body, "committed");
 }
 
-}  // namespace response_test
-}  // namespace once::gate
+}  // namespace once::gate::response_test

@@ -9,8 +9,7 @@
 
 #include "tests/unit/gate/gate_world.hpp"
 
-namespace once::gate {
-namespace settings_test {
+namespace once::gate::settings_test {
 
 using testing::HasSubstr;
 
@@ -80,5 +79,4 @@ TEST_F(GateSettingsTest, file_and_text_together_are_a_mistake) {
   EXPECT_FALSE(read_settings({.config_file = "a", .config_text = "b"}, no_variables).has_value());
 }
 
-}  // namespace settings_test
-}  // namespace once::gate
+}  // namespace once::gate::settings_test

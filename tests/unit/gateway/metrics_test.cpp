@@ -5,10 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/identity/routes.hpp"
-
-namespace once::gateway {
-namespace metrics_test {
+namespace once::gateway::metrics_test {
 
 using namespace std::chrono_literals;
 
@@ -30,15 +27,6 @@ TEST(RouteTableTest, routes_share_no_cache_line) {
   EXPECT_EQ(sizeof(RouteMetrics) % 64, 0U);
 }
 
-TEST(RoutesTest, know_which_one_of_them_it_is) {
-  const std::vector<Upstream> upstreams = {Upstream{.name = "default"}};
-  const Routes routes({Route{.path = "/a", .upstream = "default"}, Route{.path = "/b/*", .upstream = "default"}},
-                      upstreams);
-  EXPECT_EQ(routes.find(Method::post, "/a", "").index, 0U);
-  EXPECT_EQ(routes.find(Method::post, "/b/1", "").index, 1U);
-  EXPECT_EQ(routes.find(Method::post, "/c", "").index, 2U);  // as many as there are
-}
-
 TEST(AtWorkTest, the_oldest_is_the_first_that_has_not_ended) {
   AtWork all;
   EXPECT_EQ(all.oldest(10s), 0s);
@@ -57,5 +45,4 @@ TEST(AtWorkTest, the_oldest_is_the_first_that_has_not_ended) {
   EXPECT_EQ(all.oldest(10s), 1s);
 }
 
-}  // namespace metrics_test
-}  // namespace once::gateway
+}  // namespace once::gateway::metrics_test

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::http {
-namespace address_set_test {
+namespace once::http::address_set_test {
 
 TEST(IpAddress, one_text_for_all_spellings) {
   struct Case {
@@ -95,5 +94,4 @@ TEST(ClientAddress, through_a_unix_socket) {
   EXPECT_EQ(seen("", {"1.2.3.4"}, set_of({"unix"})), "nobody");
 }
 
-}  // namespace address_set_test
-}  // namespace once::http
+}  // namespace once::http::address_set_test

@@ -8,8 +8,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once::http {
-namespace body_test {
+namespace once::http::body_test {
 
 using Kind = BodyDecoder::Kind;
 
@@ -265,5 +264,4 @@ RC_GTEST_PROP(BodyProperty, a_chunk_size_is_read_as_it_was_written, ()) {
   RC_ASSERT(size == 0 || text[0] != '0');
 }
 
-}  // namespace body_test
-}  // namespace once::http
+}  // namespace once::http::body_test

@@ -7,8 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once::http {
-namespace buffer_test {
+namespace once::http::buffer_test {
 
 void read_into(Buffer& buffer, std::string_view bytes) {
   const std::span<char> room = buffer.room();
@@ -25,18 +24,6 @@ TEST(BufferTest, an_empty_buffer_has_no_room_until_it_grows) {
   EXPECT_EQ(buffer.room().size(), 16U);
   buffer.grow(8);
   EXPECT_EQ(buffer.capacity(), 16U);
-}
-
-TEST(BufferTest, what_was_consumed_makes_room) {
-  Buffer buffer;
-  buffer.grow(8);
-  read_into(buffer, "abcdefgh");
-  EXPECT_TRUE(buffer.room().empty());
-  buffer.consume(3);
-  EXPECT_EQ(buffer.room().size(), 3U);
-  EXPECT_EQ(buffer.unread(), "defgh");
-  buffer.consume(5);
-  EXPECT_EQ(buffer.room().size(), 8U);
 }
 
 TEST(BufferTest, pinned_bytes_stay_where_they_are) {
@@ -73,16 +60,6 @@ TEST(BufferTest, the_next_request_moves_to_the_front) {
   EXPECT_TRUE(buffer.empty());
   buffer.clear();
   EXPECT_EQ(buffer.room().size(), 8U);
-}
-
-TEST(BufferTest, growing_keeps_what_is_unread) {
-  Buffer buffer;
-  buffer.grow(4);
-  read_into(buffer, "abcd");
-  buffer.consume(1);
-  buffer.grow(16);
-  EXPECT_EQ(buffer.unread(), "bcd");
-  EXPECT_EQ(buffer.room().size(), 13U);
 }
 
 TEST(BufferTest, a_window_is_larger_for_as_long_as_the_head_is_pinned) {
@@ -217,5 +194,4 @@ RC_GTEST_PROP(BufferProperty, behaves_as_a_queue_behind_a_pinned_head, ()) {
   }
 }
 
-}  // namespace buffer_test
-}  // namespace once::http
+}  // namespace once::http::buffer_test

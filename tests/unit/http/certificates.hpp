@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -14,6 +13,8 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+
+#include "tests/unit/support/temporary_folder.hpp"
 
 namespace once::http {
 
@@ -28,22 +29,15 @@ struct CertificateWish {
 // A folder with an authority in ca.pem, and what it signed: NAME.pem and NAME.key.
 class Certificates {
  public:
-  Certificates() : folder_(testing::TempDir() + "once-tls-XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-    CertificateWish wish;
-    wish.name = "ca";
-    wish.authority = true;
-    make(wish);
-  }
+  Certificates() { make({.name = "ca", .alt_names = "", .authority = true}); }
   Certificates(const Certificates&) = delete;
   Certificates& operator=(const Certificates&) = delete;
   ~Certificates() {
     X509_free(authority_);
     EVP_PKEY_free(authority_key_);
-    std::filesystem::remove_all(folder_);
   }
 
-  std::string path(const std::string& file) const { return folder_ + "/" + file; }
+  std::string path(const std::string& file) const { return folder_.path() + "/" + file; }
 
   void make(const CertificateWish& wish) {
     EVP_PKEY* key = EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
@@ -93,7 +87,7 @@ class Certificates {
     ::chmod(path(name + ".key").c_str(), S_IRUSR | S_IWUSR);
   }
 
-  std::string folder_;
+  const support::TemporaryFolder folder_;
   X509* authority_ = nullptr;
   EVP_PKEY* authority_key_ = nullptr;
   long serial_ = 0;

@@ -1,7 +1,6 @@
 // A service beside the gateway tells the same listener of its faults as the gateway's own loops do.
 #include "http/fault_log.hpp"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,9 +10,9 @@
 #include "base/descriptor.hpp"
 #include "http/endpoint.hpp"
 #include "http/service.hpp"
+#include "tests/unit/support/log_file.hpp"
 
-namespace once::http {
-namespace fault_log_test {
+namespace once::http::fault_log_test {
 
 // Breaks an invariant of ours whenever it is asked.
 struct Faulty final : ServiceHandler {
@@ -36,10 +35,9 @@ void ask_and_wait(const ServiceThread& thread) {
 }
 
 TEST(FaultLogTest, counts_and_logs_the_faults_of_a_service) {
-  const Descriptor file(::open(testing::TempDir().c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
   const SystemClock clock;
-  const Log log(clock, file.get(), LogLevel::info, LogFormat::json);
-  FaultLog faults(log);
+  const support::LogFile log(clock);
+  FaultLog faults(log.log);
   Faulty handler;
   ServiceThread thread(handler, &faults);
   handler.thread = &thread;
@@ -47,11 +45,8 @@ TEST(FaultLogTest, counts_and_logs_the_faults_of_a_service) {
   ask_and_wait(thread);
   ask_and_wait(thread);
   EXPECT_EQ(faults.count(), 2U);
-  std::string text(4096, '\0');
-  text.resize(static_cast<std::size_t>(::pread(file.get(), text.data(), text.size(), 0)));
-  EXPECT_TRUE(text.contains("connection ended, invariant broken")) << text;
-  EXPECT_TRUE(text.contains("one == two")) << text;
+  EXPECT_EQ(log.count("connection ended, invariant broken"), 2U) << log.text();
+  EXPECT_EQ(log.count("one == two"), 2U) << log.text();
 }
 
-}  // namespace fault_log_test
-}  // namespace once::http
+}  // namespace once::http::fault_log_test

@@ -8,8 +8,7 @@
 
 #include "http/head.hpp"
 
-namespace once::http {
-namespace head_property_test {
+namespace once::http::head_property_test {
 
 constexpr std::string_view token_characters = "!#$%&'*+-.^_`|~0123456789abcxyzABCXYZ";
 
@@ -163,5 +162,4 @@ RC_GTEST_PROP(HeadProperty, a_value_is_taken_if_and_only_if_it_has_no_control_ch
   RC_ASSERT((parse_request(bytes) == Parsed::complete) == text);
 }
 
-}  // namespace head_property_test
-}  // namespace once::http
+}  // namespace once::http::head_property_test

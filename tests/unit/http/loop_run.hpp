@@ -39,6 +39,11 @@ class LoopRun {
     ++running_;
     spawn(counted(std::move(task)));
   }
+  template <class... Tasks>
+  void play(Tasks... tasks) {
+    (start(std::move(tasks)), ...);
+    run();
+  }
   // Until everything that was started has ended.
   void run() {
     if (--running_ == 0) return;

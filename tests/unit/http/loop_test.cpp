@@ -11,8 +11,7 @@
 
 #include "tests/unit/http/loop_run.hpp"
 
-namespace once::http {
-namespace loop_test {
+namespace once::http::loop_test {
 
 using namespace std::chrono_literals;
 
@@ -141,5 +140,4 @@ TEST(LoopTest, sleepers_wake_in_order_and_never_early) {
   EXPECT_EQ(order[3], 20ms);
 }
 
-}  // namespace loop_test
-}  // namespace once::http
+}  // namespace once::http::loop_test

@@ -8,8 +8,7 @@
 
 #include "http/endpoint.hpp"
 
-namespace once::http {
-namespace peer_network_test {
+namespace once::http::peer_network_test {
 
 PeerNetwork network(const char* text) {
   sockaddr_storage address{};
@@ -35,5 +34,4 @@ TEST(PeerNetworkTest, an_ipv4_address_or_64_bits_of_an_ipv6_one) {
   EXPECT_NE(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
 }
 
-}  // namespace peer_network_test
-}  // namespace once::http
+}  // namespace once::http::peer_network_test

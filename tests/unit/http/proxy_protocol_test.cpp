@@ -9,8 +9,7 @@
 
 #include "http/endpoint.hpp"
 
-namespace once::http {
-namespace proxy_protocol_test {
+namespace once::http::proxy_protocol_test {
 
 using Kind = ProxyHeaderRead::Kind;
 using Source = ProxyHeader::Source;
@@ -95,38 +94,36 @@ TEST(ProxyProtocolTest, a_header_in_pieces_is_waited_for) {
 }
 
 TEST(ProxyProtocolTest, what_is_malformed_is_refused) {
-  const std::string wrong[] = {
-      "GET / HTTP/1.1\r\n",
-      "\x16\x03\x01",
-      "P ",
-      "PROXY TCP4 192.0.2.1 192.0.2.9 4711 443\n",
-      "PROXY TCP4 192.0.2.1 192.0.2.9 4711\r\n",
-      "PROXY TCP4 192.0.2.1 192.0.2.9 4711 443 1\r\n",
-      "PROXY TCP4 192.0.2.1  192.0.2.9 4711 443\r\n",
-      "PROXY TCP4 192.0.2.1 192.0.2.9 4711 443 \r\n",
-      "PROXY TCP4 192.0.2.01 192.0.2.9 4711 443\r\n",
-      "PROXY TCP4 2001:db8::1 192.0.2.9 4711 443\r\n",
-      "PROXY TCP6 192.0.2.1 2001:db8::9 4711 443\r\n",
-      "PROXY TCP4 192.0.2.1 192.0.2.9 65536 443\r\n",
-      "PROXY TCP4 192.0.2.1 192.0.2.9 04711 443\r\n",
-      "PROXY TCP4 192.0.2.1 192.0.2.9 +4711 443\r\n",
-      "PROXY TCP4 api.test 192.0.2.9 4711 443\r\n",
-      "PROXY UDP4 192.0.2.1 192.0.2.9 4711 443\r\n",
-      "PROXY UNKNOWNS\r\n",
-      "PROXY  TCP4 192.0.2.1 192.0.2.9 4711 443\r\n",
-      "proxy TCP4 192.0.2.1 192.0.2.9 4711 443\r\n",
-      "PROXY UNKNOWN \r \r\n",
-      "PROXY UNKNOWN " + std::string(107, 'x'),
-      v2_signature + bytes_of({0x11, 0x11, 0, 12}) + ipv4_addresses,
-      v2_signature + bytes_of({0x22, 0x11, 0, 12}) + ipv4_addresses,
-      version_2(1, 0x12, ipv4_addresses),
-      version_2(1, 0x41, ipv4_addresses),
-      version_2(1, 0x11, ipv4_addresses.substr(1)),
-      version_2(1, 0x21, ipv4_addresses),
-      version_2(1, 0x11, ipv4_addresses + "ab"),
-      version_2(1, 0x11, ipv4_addresses + bytes_of({2, 0, 9}) + "short"),
-      v2_signature + bytes_of({0x21, 0x11, 0xff, 0xff}),
-  };
+  const std::string wrong[] = {"GET / HTTP/1.1\r\n",
+                               "\x16\x03\x01",
+                               "P ",
+                               "PROXY TCP4 192.0.2.1 192.0.2.9 4711 443\n",
+                               "PROXY TCP4 192.0.2.1 192.0.2.9 4711\r\n",
+                               "PROXY TCP4 192.0.2.1 192.0.2.9 4711 443 1\r\n",
+                               "PROXY TCP4 192.0.2.1  192.0.2.9 4711 443\r\n",
+                               "PROXY TCP4 192.0.2.1 192.0.2.9 4711 443 \r\n",
+                               "PROXY TCP4 192.0.2.01 192.0.2.9 4711 443\r\n",
+                               "PROXY TCP4 2001:db8::1 192.0.2.9 4711 443\r\n",
+                               "PROXY TCP6 192.0.2.1 2001:db8::9 4711 443\r\n",
+                               "PROXY TCP4 192.0.2.1 192.0.2.9 65536 443\r\n",
+                               "PROXY TCP4 192.0.2.1 192.0.2.9 04711 443\r\n",
+                               "PROXY TCP4 192.0.2.1 192.0.2.9 +4711 443\r\n",
+                               "PROXY TCP4 api.test 192.0.2.9 4711 443\r\n",
+                               "PROXY UDP4 192.0.2.1 192.0.2.9 4711 443\r\n",
+                               "PROXY UNKNOWNS\r\n",
+                               "PROXY  TCP4 192.0.2.1 192.0.2.9 4711 443\r\n",
+                               "proxy TCP4 192.0.2.1 192.0.2.9 4711 443\r\n",
+                               "PROXY UNKNOWN \r \r\n",
+                               "PROXY UNKNOWN " + std::string(107, 'x'),
+                               v2_signature + bytes_of({0x11, 0x11, 0, 12}) + ipv4_addresses,
+                               v2_signature + bytes_of({0x22, 0x11, 0, 12}) + ipv4_addresses,
+                               version_2(1, 0x12, ipv4_addresses),
+                               version_2(1, 0x41, ipv4_addresses),
+                               version_2(1, 0x11, ipv4_addresses.substr(1)),
+                               version_2(1, 0x21, ipv4_addresses),
+                               version_2(1, 0x11, ipv4_addresses + "ab"),
+                               version_2(1, 0x11, ipv4_addresses + bytes_of({2, 0, 9}) + "short"),
+                               v2_signature + bytes_of({0x21, 0x11, 0xff, 0xff})};
   for (const std::string& header : wrong) {
     const ProxyHeaderRead read = read_proxy_header(header);
     EXPECT_EQ(read.kind, Kind::malformed) << header;
@@ -134,5 +131,4 @@ TEST(ProxyProtocolTest, what_is_malformed_is_refused) {
   }
 }
 
-}  // namespace proxy_protocol_test
-}  // namespace once::http
+}  // namespace once::http::proxy_protocol_test

@@ -4,14 +4,13 @@
 #include <thread>
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include "base/descriptor.hpp"
 #include "http/endpoint.hpp"
 #include "http/service.hpp"
+#include "tests/unit/support/eventually.hpp"
 
-namespace once::http {
-namespace service_stream_test {
+namespace once::http::service_stream_test {
 
 using namespace std::chrono_literals;
 
@@ -52,16 +51,6 @@ class Streams final : public ServiceHandler {
   std::string piece = "piece\n";
   int most = -1;  // for ever
 };
-
-template <class Condition>
-bool eventually(Condition&& condition) {
-  const auto until = monotonic_now() + 20s;
-  while (!condition()) {
-    if (monotonic_now() > until) return false;
-    ::poll(nullptr, 0, 5);
-  }
-  return true;
-}
 
 class ServiceStreams : public testing::Test {
  protected:
@@ -132,5 +121,4 @@ TEST_F(ServiceStreams, does_not_delay_the_end_of_the_service) {
   EXPECT_EQ(handler_.counts.open, 0);
 }
 
-}  // namespace service_stream_test
-}  // namespace once::http
+}  // namespace once::http::service_stream_test

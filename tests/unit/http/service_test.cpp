@@ -11,9 +11,9 @@
 
 #include "base/descriptor.hpp"
 #include "http/endpoint.hpp"
+#include "tests/unit/support/eventually.hpp"
 
-namespace once::http {
-namespace service_test {
+namespace once::http::service_test {
 
 using namespace std::chrono_literals;
 
@@ -47,16 +47,6 @@ class Pages final : public ServiceHandler {
   std::atomic<int> made_room = 0;
 };
 
-template <class Condition>
-bool service_will(Condition&& condition) {
-  const auto until = monotonic_now() + 20s;
-  while (!condition()) {
-    if (monotonic_now() > until) return false;
-    ::poll(nullptr, 0, 5);
-  }
-  return true;
-}
-
 class ServiceConnections : public testing::Test {
  protected:
   static constexpr std::size_t most = 4;
@@ -75,7 +65,7 @@ class ServiceConnections : public testing::Test {
     const timeval limit{.tv_sec = 20, .tv_usec = 0};
     ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&endpoint->address), endpoint->size), 0);
-    EXPECT_TRUE(service_will([&] { return handler_.opened > before; }));
+    EXPECT_TRUE(eventually([&] { return handler_.opened > before; }));
     return client;
   }
 
@@ -133,9 +123,7 @@ TEST_F(ServiceConnections, a_part_of_a_request_keeps_nobody_out) {
     slow.push_back(connect());
     send(slow.back(), count % 2 == 0 ? "GET / HT" : "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab");
   }
-  for (std::size_t count = 0; count < most; ++count) {
-    EXPECT_TRUE(served(connect(), "/healthz"));
-  }
+  for (std::size_t count = 0; count < most; ++count) EXPECT_TRUE(served(connect(), "/healthz"));
 }
 
 TEST_F(ServiceConnections, refused_ones_that_linger_keep_nobody_out) {
@@ -154,7 +142,7 @@ TEST_F(ServiceConnections, a_request_at_work_is_not_displaced) {
     busy.push_back(connect());
     ask(busy.back(), "/wait");
   }
-  ASSERT_TRUE(service_will([&] { return handler_.working == static_cast<int>(most); }));
+  ASSERT_TRUE(eventually([&] { return handler_.working == static_cast<int>(most); }));
   for (std::size_t count = 0; count < 3; ++count) {
     const Descriptor refused = connect();
     EXPECT_TRUE(read_until(refused, "connections.").starts_with("HTTP/1.1 503 "));
@@ -220,7 +208,7 @@ TEST_F(ServiceConnections, an_answer_that_is_read_slowly_does_not_hold_up_the_en
   const Descriptor client = connect();
   const Descriptor idle = connect();
   ask(client, "/large");
-  ASSERT_TRUE(service_will([this] { return handler_.working == 1; }));
+  ASSERT_TRUE(eventually([this] { return handler_.working == 1; }));
   std::size_t read = 0;
   std::thread reader([&] { read = read_slowly(client); });
   thread_.begin_stop();
@@ -243,5 +231,4 @@ TEST_F(ServiceConnections, the_service_ends_whatever_its_connections_do) {
   EXPECT_EQ(handler_.opened, handler_.closed);
 }
 
-}  // namespace service_test
-}  // namespace once::http
+}  // namespace once::http::service_test

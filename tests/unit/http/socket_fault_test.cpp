@@ -9,8 +9,7 @@
 #include "http/socket.hpp"
 #include "tests/unit/http/loop_run.hpp"
 
-namespace once::http {
-namespace socket_fault_test {
+namespace once::http::socket_fault_test {
 
 class SocketFaultTest : public testing::Test, private FaultListener, private Socket::Watcher {
  protected:
@@ -55,17 +54,14 @@ TEST_F(SocketFaultTest, a_second_reader_ends_the_connection) {
   run.start(read(*near, other_room, second));
   EXPECT_EQ(second.status, Io::failed) << "at once";
   near->restore();
-  run.start(write(*near, "not this", later));
-  run.run();
+  run.play(write(*near, "not this", later));
   EXPECT_EQ(first.status, Io::cancelled) << "the one that was there before";
   EXPECT_EQ(later.status, Io::failed) << "for good";
   EXPECT_EQ(faults.size(), 1U);
 }
 
 TEST_F(SocketFaultTest, the_peer_sees_a_reset) {
-  run.start(read(*near, {}, first));
-  run.start(close_and_look());
-  run.run();
+  run.play(read(*near, {}, first), close_and_look());
   EXPECT_EQ(first.status, Io::failed) << "there was no room";
   EXPECT_EQ(seen_by_peer.status, Io::failed);
   EXPECT_EQ(faults.size(), 1U);
@@ -73,9 +69,7 @@ TEST_F(SocketFaultTest, the_peer_sees_a_reset) {
 
 TEST_F(SocketFaultTest, a_second_writer_ends_the_connection) {
   const std::string large(std::size_t{64} << 20U, 'x');
-  run.start(write(*near, large, first));
-  run.start(write(*near, "y", second));
-  run.run();
+  run.play(write(*near, large, first), write(*near, "y", second));
   EXPECT_EQ(first.status, Io::cancelled);
   EXPECT_LT(first.bytes, large.size());
   EXPECT_EQ(second.status, Io::failed);
@@ -86,8 +80,7 @@ TEST_F(SocketFaultTest, a_second_writer_ends_the_connection) {
 TEST_F(SocketFaultTest, a_second_watcher_is_told_that_the_peer_is_gone) {
   EXPECT_EQ(near->watch(watcher()), std::nullopt);
   EXPECT_EQ(near->watch(watcher()), Socket::Peer::gone);
-  run.start(read(*near, room, first));
-  run.run();
+  run.play(read(*near, room, first));
   EXPECT_EQ(first.status, Io::failed);
   EXPECT_EQ(faults.size(), 1U);
 }
@@ -107,11 +100,9 @@ TEST_F(SocketFaultTest, a_broken_buffer_ends_the_connection) {
     buffer.grow(32);
     EXPECT_TRUE(buffer.empty());
   }
-  run.start(read(*near, buffer.room(), first));
-  run.run();
+  run.play(read(*near, buffer.room(), first));
   EXPECT_EQ(first.status, Io::failed);
   EXPECT_EQ(faults.size(), 1U);
 }
 
-}  // namespace socket_fault_test
-}  // namespace once::http
+}  // namespace once::http::socket_fault_test

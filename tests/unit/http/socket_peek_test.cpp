@@ -10,8 +10,7 @@
 #include "http/socket.hpp"
 #include "tests/unit/http/loop_run.hpp"
 
-namespace once::http {
-namespace socket_peek_test {
+namespace once::http::socket_peek_test {
 
 using namespace std::chrono_literals;
 
@@ -58,25 +57,19 @@ struct PeekTest : testing::Test {
 };
 
 TEST_F(PeekTest, each_look_has_everything_from_the_first_byte_on) {
-  run.start(peek(*near, 3, long_enough, peeks));
-  run.start(send_in_pieces(run.loop, far, "abc"));
-  run.run();
+  run.play(peek(*near, 3, long_enough, peeks), send_in_pieces(run.loop, far, "abc"));
   ASSERT_FALSE(peeks.seen.empty());
   EXPECT_EQ(peeks.seen.back(), "abc");
   for (const std::string& seen : peeks.seen) EXPECT_TRUE(std::string_view("abc").starts_with(seen)) << seen;
 }
 
 TEST_F(PeekTest, an_end_before_more_has_come_is_told) {
-  run.start(peek(*near, 3, long_enough, peeks));
-  run.start(send_and_close(run.loop, far, "ab"));
-  run.run();
+  run.play(peek(*near, 3, long_enough, peeks), send_and_close(run.loop, far, "ab"));
   EXPECT_EQ(peeks.end, Io::end);
 }
 
 TEST_F(PeekTest, what_was_seen_before_is_not_enough) {
-  run.start(peek(*near, 3, 50ms, peeks));
-  run.start(send_in_pieces(run.loop, far, "ab"));
-  run.run();
+  run.play(peek(*near, 3, 50ms, peeks), send_in_pieces(run.loop, far, "ab"));
   EXPECT_EQ(peeks.end, Io::timed_out);
   EXPECT_EQ(peeks.seen.back(), "ab");
 }
@@ -93,11 +86,8 @@ Task<void> peek_and_hand_over(Loop& loop, std::unique_ptr<Socket>& socket, std::
 
 TEST_F(PeekTest, another_socket_reads_what_was_only_looked_at) {
   std::string got;
-  run.start(peek_and_hand_over(run.loop, near, got));
-  run.start(send_in_pieces(run.loop, far, "abc"));
-  run.run();
+  run.play(peek_and_hand_over(run.loop, near, got), send_in_pieces(run.loop, far, "abc"));
   EXPECT_EQ(got, "abc");
 }
 
-}  // namespace socket_peek_test
-}  // namespace once::http
+}  // namespace once::http::socket_peek_test

@@ -9,8 +9,7 @@
 
 #include "tests/unit/http/loop_run.hpp"
 
-namespace once::http {
-namespace socket_test {
+namespace once::http::socket_test {
 
 using namespace std::chrono_literals;
 
@@ -50,9 +49,7 @@ class SocketTest : public testing::Test {
 
 TEST_F(SocketTest, a_read_waits_for_bytes_and_gives_what_is_there) {
   connect(local_pair());
-  run.start(read(*near, long_enough, result, bytes));
-  run.start(write(*far, "hello", long_enough, other));
-  run.run();
+  run.play(read(*near, long_enough, result, bytes), write(*far, "hello", long_enough, other));
   EXPECT_EQ(result.status, Io::ok);
   EXPECT_EQ(bytes, "hello");
   EXPECT_EQ(other.bytes, 5U);
@@ -75,9 +72,7 @@ TEST_F(SocketTest, a_large_write_in_pieces_arrives_whole_and_in_order) {
     };
     std::string got;
     IoResult sent{Io::failed, 0};
-    fresh.start(write_pieces(writer, head, body, sent));
-    fresh.start(read_to_the_end(reader, got));
-    fresh.run();
+    fresh.play(write_pieces(writer, head, body, sent), read_to_the_end(reader, got));
     EXPECT_EQ(sent.status, Io::ok);
     EXPECT_EQ(sent.bytes, head.size() + body.size() + 3);
     EXPECT_EQ(got, head + body + "end");
@@ -86,8 +81,7 @@ TEST_F(SocketTest, a_large_write_in_pieces_arrives_whole_and_in_order) {
 
 TEST_F(SocketTest, a_write_of_nothing_is_done) {
   connect(local_pair());
-  run.start(write(*near, "", long_enough, result));
-  run.run();
+  run.play(write(*near, "", long_enough, result));
   EXPECT_EQ(result.status, Io::ok);
   EXPECT_EQ(result.bytes, 0U);
 }
@@ -95,8 +89,7 @@ TEST_F(SocketTest, a_write_of_nothing_is_done) {
 TEST_F(SocketTest, a_read_gives_up_at_its_limit_and_not_before) {
   connect(local_pair());
   const auto before = monotonic_now();
-  run.start(read(*near, 30ms, result, bytes));
-  run.run();
+  run.play(read(*near, 30ms, result, bytes));
   EXPECT_EQ(result.status, Io::timed_out);
   EXPECT_GE(monotonic_now() - before, 30ms);
 }
@@ -106,8 +99,7 @@ TEST_F(SocketTest, a_write_that_gives_up_says_how_much_went_out) {
   shrink_send_buffer(pair);
   connect(pair);
   const std::string large(1'000'000, 'x');
-  run.start(write(*near, large, 30ms, result));
-  run.run();
+  run.play(write(*near, large, 30ms, result));
   EXPECT_EQ(result.status, Io::timed_out);
   EXPECT_GT(result.bytes, 0U);
   EXPECT_LT(result.bytes, large.size());
@@ -127,9 +119,7 @@ TEST_F(SocketTest, bytes_before_the_end_are_read_before_the_end_is) {
     co_await socket.write_all("last words", long_enough);
     socket.shut_down_writing();
   };
-  run.start(write_and_end(*far));
-  run.start(read_to_the_end(*near, bytes));
-  run.run();
+  run.play(write_and_end(*far), read_to_the_end(*near, bytes));
   EXPECT_EQ(bytes, "last words");
 }
 
@@ -212,8 +202,7 @@ TEST_F(SocketTest, what_comes_after_a_cancel_is_cancelled_until_it_is_restored) 
     const IoResult back = co_await one.read_some(room, long_enough);
     EXPECT_EQ(back.status, Io::ok);
   };
-  run.start(script(*near, *far));
-  run.run();
+  run.play(script(*near, *far));
 }
 
 TEST_F(SocketTest, a_cancel_that_is_restored_at_once_wakes_nobody) {
@@ -245,15 +234,12 @@ TEST_F(SocketTest, connecting_succeeds_or_is_refused) {
     ::close(accepted);
   };
   Io ended = Io::cancelled;
-  run.start(connects(run.loop, endpoint, ended));
-  run.start(accepts(run.loop, listeners->front()));
-  run.run();
+  run.play(connects(run.loop, endpoint, ended), accepts(run.loop, listeners->front()));
   EXPECT_EQ(ended, Io::ok);
 
   // Nobody listens there any more.
   LoopRun fresh;
-  fresh.start(connects(fresh.loop, endpoint, ended));
-  fresh.run();
+  fresh.play(connects(fresh.loop, endpoint, ended));
   EXPECT_EQ(ended, Io::failed);
 }
 
@@ -272,13 +258,10 @@ TEST_F(SocketTest, a_peer_that_takes_too_little_is_given_up) {
       if (got.status != Io::ok) co_return;
     }
   };
-  run.start(write(*near, large, 100ms, result));
-  run.start(trickle(run.loop, *far, result));
-  run.run();
+  run.play(write(*near, large, 100ms, result), trickle(run.loop, *far, result));
   EXPECT_EQ(result.status, Io::timed_out);
   EXPECT_GT(result.bytes, 0U);
   EXPECT_TRUE(near->write_timed_out());
 }
 
-}  // namespace socket_test
-}  // namespace once::http
+}  // namespace once::http::socket_test

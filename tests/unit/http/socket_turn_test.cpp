@@ -7,8 +7,7 @@
 #include "http/socket.hpp"
 #include "tests/unit/http/loop_run.hpp"
 
-namespace once::http {
-namespace socket_turn_test {
+namespace once::http::socket_turn_test {
 
 constexpr std::size_t many = 100 * most_steps_at_once;
 constexpr std::size_t few = 16 * most_steps_at_once;  // each event of a turn brings a budget of its own
@@ -75,35 +74,28 @@ class SocketTurnTest : public testing::Test {
 };
 
 TEST_F(SocketTurnTest, small_steps) {
-  run.start(other_reads());
-  run.start(echo_to_itself());
-  run.run();
+  run.play(other_reads(), echo_to_itself());
   EXPECT_TRUE(other_served);
   EXPECT_LT(steps, few);
 }
 
 TEST_F(SocketTurnTest, large_steps) {
   piece.assign(std::size_t{16} << 10U, 'x');
-  run.start(other_reads());
-  run.start(echo_to_itself());
-  run.run();
+  run.play(other_reads(), echo_to_itself());
   EXPECT_TRUE(other_served);
   EXPECT_LT(steps, 16 * 2 * most_bytes_at_once / piece.size());
 }
 
 // Bytes that were here in time are not late because others had their turn.
 TEST_F(SocketTurnTest, a_read_without_patience_gets_what_is_here) {
-  run.start(read_when_spent(Duration::zero()));
-  run.run();
+  run.play(read_when_spent(Duration::zero()));
   EXPECT_EQ(got.status, Io::ok);
   EXPECT_EQ(got.bytes, 5U);
 }
 
 TEST_F(SocketTurnTest, a_wait_for_a_turn_can_be_cancelled) {
-  run.start(cancel_when_spent());
-  run.run();
+  run.play(cancel_when_spent());
   EXPECT_EQ(got.status, Io::cancelled);
 }
 
-}  // namespace socket_turn_test
-}  // namespace once::http
+}  // namespace once::http::socket_turn_test

@@ -8,21 +8,21 @@
 #include "http/socket.hpp"
 #include "tests/unit/http/loop_run.hpp"
 
-namespace once::http {
-namespace socket_watch_test {
+namespace once::http::socket_watch_test {
 
 using namespace std::chrono_literals;
 using Peer = Socket::Peer;
 
 // Writes down what it is told, and ends the wait.
 struct Noted final : Socket::Watcher {
-  explicit Noted(Loop& on) : loop(on) {}
+  explicit Noted(Loop& on, bool stop = true) : loop(on), stops(stop) {}
   void peer_moved(Peer what) override {
     ++times;
     told = what;
-    loop.stop();
+    if (stops) loop.stop();
   }
   Loop& loop;
+  const bool stops;
   std::optional<Peer> told;
   int times = 0;
 };
@@ -45,96 +45,83 @@ void make_move(Peer what, int fd) {
   }
 }
 
-class SocketWatch : public testing::TestWithParam<Peer> {};
+// One end of a connection is ours, the other one moves.
+struct WatchedPair {
+  explicit WatchedPair(const Pair& pair) : socket(run.loop, pair.near), far(pair.far) {}
+  ~WatchedPair() { ::close(far); }
+
+  LoopRun run;
+  Socket socket;
+  int far;
+};
+
+class SocketWatch : public testing::TestWithParam<Peer> {
+ protected:
+  void move() {
+    make_move(GetParam(), pair.far);
+    if (GetParam() == Peer::gone) pair.far = -1;
+  }
+
+  WatchedPair pair{tcp_pair()};
+};
 INSTANTIATE_TEST_SUITE_P(Moves, SocketWatch, testing::Values(Peer::bytes, Peer::end, Peer::gone));
 
 TEST_P(SocketWatch, the_watcher_is_told_once_what_the_peer_did) {
-  Loop loop;
-  const Pair pair = tcp_pair();
-  Socket socket(loop, pair.near);
-  Noted noted(loop);
-  EXPECT_EQ(socket.watch(noted), std::nullopt);
-  make_move(GetParam(), pair.far);
-  loop.run();
+  Noted noted(pair.run.loop);
+  EXPECT_EQ(pair.socket.watch(noted), std::nullopt);
+  move();
+  pair.run.loop.run();
   EXPECT_EQ(noted.told, GetParam());
   EXPECT_EQ(noted.times, 1);
-  if (GetParam() != Peer::gone) ::close(pair.far);
 }
 
 TEST_P(SocketWatch, what_already_happened_is_said_at_once) {
-  LoopRun run;
-  const Pair pair = tcp_pair();
-  Socket socket(run.loop, pair.near);
-  make_move(GetParam(), pair.far);
+  move();
   const auto look_then_watch = [](Socket& watched, Loop& loop, Peer expected) -> Task<void> {
     co_await look_around(loop);
     Noted noted(loop);
     EXPECT_EQ(watched.watch(noted), expected);
     EXPECT_EQ(noted.times, 0);
   };
-  run.start(look_then_watch(socket, run.loop, GetParam()));
-  run.run();
-  if (GetParam() != Peer::gone) ::close(pair.far);
+  pair.run.play(look_then_watch(pair.socket, pair.run.loop, GetParam()));
 }
 
 TEST_P(SocketWatch, a_connection_whose_peer_moved_is_not_quiet) {
-  LoopRun run;
-  const Pair pair = tcp_pair();
-  Socket socket(run.loop, pair.near);
-  EXPECT_TRUE(socket.quiet());
-  EXPECT_FALSE(socket.disturbed());
-  make_move(GetParam(), pair.far);
-  const auto looks = [](Socket& rested, Loop& loop) -> Task<void> {
-    co_await look_around(loop);
-    EXPECT_TRUE(rested.disturbed());
-    EXPECT_FALSE(rested.quiet());
-  };
-  run.start(looks(socket, run.loop));
-  run.run();
-  if (GetParam() != Peer::gone) ::close(pair.far);
+  EXPECT_TRUE(pair.socket.quiet());
+  EXPECT_FALSE(pair.socket.disturbed());
+  move();
+  pair.run.play(look_around(pair.run.loop));
+  EXPECT_TRUE(pair.socket.disturbed());
+  EXPECT_FALSE(pair.socket.quiet());
 }
 
-TEST(SocketWatchTest, what_happens_after_the_first_move_is_not_told) {
-  struct Counting final : Socket::Watcher {
-    void peer_moved(Peer) override { ++times; }
-    int times = 0;
-  } counting;
-  LoopRun run;
-  const Pair pair = local_pair();
-  Socket socket(run.loop, pair.near);
-  socket.watch(counting);
+struct SocketWatchTest : testing::Test {
+  WatchedPair pair{local_pair()};
+  Noted noted{pair.run.loop, false};
+};
+
+TEST_F(SocketWatchTest, what_happens_after_the_first_move_is_not_told) {
+  pair.socket.watch(noted);
   const auto moves_twice = [](Loop& loop, int fd) -> Task<void> {
     make_move(Peer::bytes, fd);
     co_await look_around(loop);
     make_move(Peer::bytes, fd);
     co_await look_around(loop);
   };
-  run.start(moves_twice(run.loop, pair.far));
-  run.run();
-  EXPECT_EQ(counting.times, 1);
-  ::close(pair.far);
+  pair.run.play(moves_twice(pair.run.loop, pair.far));
+  EXPECT_EQ(noted.times, 1);
 }
 
-TEST(SocketWatchTest, who_stopped_watching_is_told_nothing) {
-  LoopRun run;
-  const Pair pair = local_pair();
-  Socket socket(run.loop, pair.near);
-  Noted noted(run.loop);
-  socket.watch(noted);
-  socket.unwatch();
+TEST_F(SocketWatchTest, who_stopped_watching_is_told_nothing) {
+  pair.socket.watch(noted);
+  pair.socket.unwatch();
   make_move(Peer::bytes, pair.far);
-  run.start(look_around(run.loop));
-  run.run();
+  pair.run.play(look_around(pair.run.loop));
   EXPECT_EQ(noted.times, 0);
-  ::close(pair.far);
 }
 
-TEST(SocketWatchTest, nothing_is_taken_from_the_reader_by_watching) {
-  LoopRun run;
-  const Pair pair = local_pair();
-  Socket socket(run.loop, pair.near);
-  Noted noted(run.loop);
-  socket.watch(noted);
+TEST_F(SocketWatchTest, nothing_is_taken_from_the_reader_by_watching) {
+  pair.socket.watch(noted);
   make_move(Peer::bytes, pair.far);
   const auto looks_then_reads = [](Socket& watched, Noted& watcher) -> Task<void> {
     std::array<char, 10> room{};
@@ -142,9 +129,7 @@ TEST(SocketWatchTest, nothing_is_taken_from_the_reader_by_watching) {
     EXPECT_EQ(got.bytes, 1U);
     EXPECT_EQ(watcher.times, 0);  // whoever reads sees it for himself
   };
-  run.start(looks_then_reads(socket, noted));
-  run.run();
-  ::close(pair.far);
+  pair.run.play(looks_then_reads(pair.socket, noted));
 }
 
 // Both sockets are ready in the same batch of events; whoever comes first destroys the other one.
@@ -162,8 +147,7 @@ TEST(SocketLifetime, a_socket_destroyed_by_another_ones_coroutine_hears_nothing_
     others.reset();
     mine.reset();
   };
-  run.start(reads(first, second));
-  run.run();
+  run.play(reads(first, second));
   ::close(one.far);
   ::close(two.far);
 }
@@ -186,8 +170,7 @@ TEST(SocketLifetime, a_descriptor_used_again_within_a_batch_does_not_inherit_eve
     const IoResult got = co_await others->read_some(room, 20ms);
     EXPECT_EQ(got.status, Io::timed_out);
   };
-  run.start(replaces(run.loop, *first, second, three.near));
-  run.run();
+  run.play(replaces(run.loop, *first, second, three.near));
   for (const int fd : {one.far, two.far, three.far}) ::close(fd);
 }
 
@@ -244,10 +227,8 @@ TEST(SocketLifetime, destroying_a_cancelled_socket_that_nobody_waits_on_forgets_
   auto socket = std::make_unique<Socket>(run.loop, pair.near);
   socket->cancel();
   socket.reset();
-  run.start(look_around(run.loop));
-  run.run();
+  run.play(look_around(run.loop));
   ::close(pair.far);
 }
 
-}  // namespace socket_watch_test
-}  // namespace once::http
+}  // namespace once::http::socket_watch_test

@@ -2,12 +2,10 @@
 #include "http/tls_context.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/unit/http/certificates.hpp"
 
-namespace once::http {
-namespace tls_context_test {
+namespace once::http::tls_context_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -16,13 +14,8 @@ using testing::IsEmpty;
 class TlsContext : public testing::Test {
  protected:
   TlsContext() {
-    CertificateWish wish;
-    wish.name = "a";
-    wish.alt_names = "DNS:a.test";
-    certificates.make(wish);
-    wish.name = "b";
-    wish.alt_names = "DNS:b.test";
-    certificates.make(wish);
+    certificates.make({.name = "a", .alt_names = "DNS:a.test"});
+    certificates.make({.name = "b", .alt_names = "DNS:b.test"});
   }
 
   std::string error_of(const TlsServerSettings& settings) {
@@ -84,21 +77,14 @@ TEST_F(TlsContext, what_is_wrong_is_said_with_the_file) {
 }
 
 TEST_F(TlsContext, an_expired_certificate_and_an_open_key_are_warnings) {
-  CertificateWish wish;
-  wish.name = "old";
-  wish.valid_from = -7200;
-  wish.valid_until = -3600;
-  certificates.make(wish);
+  certificates.make({.name = "old", .alt_names = "", .valid_from = -7200, .valid_until = -3600});
   ::chmod(certificates.path("old.key").c_str(), S_IRUSR | S_IWUSR | S_IROTH);
   EXPECT_EQ(error_of(with({"old.pem"}, {"old.key"})), "");
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("other users can read the key in"), HasSubstr(" expired on ")));
 }
 
 TEST_F(TlsContext, it_is_known_when_each_certificate_expires) {
-  CertificateWish wish;
-  wish.name = "later";
-  wish.valid_until = 400L * 86'400;
-  certificates.make(wish);
+  certificates.make({.name = "later", .alt_names = "", .valid_until = 400L * 86'400});
   const auto made = TlsServerContext::make(with({"a.pem", "later.pem"}, {"a.key", "later.key"}), warnings);
   ASSERT_TRUE(made.has_value());
   const auto& shown = (*made)->certificates();
@@ -120,5 +106,4 @@ TEST(TlsNames, a_wildcard_stands_for_one_label) {
   EXPECT_FALSE(name_fits("a.test", "b.test"));
 }
 
-}  // namespace tls_context_test
-}  // namespace once::http
+}  // namespace once::http::tls_context_test

@@ -13,9 +13,9 @@
 #include "http/tls_context.hpp"
 #include "sim/loop_driver.hpp"
 #include "tests/unit/http/certificates.hpp"
+#include "tests/unit/support/manual_clock.hpp"
 
-namespace once::sim {
-namespace tls_net_test {
+namespace once::sim::tls_net_test {
 
 using namespace std::chrono_literals;
 using http::Io;
@@ -23,10 +23,6 @@ using http::IoResult;
 using http::Socket;
 
 constexpr Duration limit = 1h;
-
-struct FrozenClock final : Clock {
-  Time now() const override { return {}; }
-};
 
 // Made once: keys take longer than everything else here.
 class Contexts {
@@ -148,7 +144,7 @@ class Connection final : private http::FaultListener {
 
   void connection_fault(const http::ConnectionFault& fault) override { faults_ += fault.invariant; }
 
-  FrozenClock clock_;
+  ManualClock clock_;
   Log log_;
   World world_;
   Network network_;
@@ -204,5 +200,4 @@ TEST(TlsOnNet, every_call_may_fail) {
   }
 }
 
-}  // namespace tls_net_test
-}  // namespace once::sim
+}  // namespace once::sim::tls_net_test

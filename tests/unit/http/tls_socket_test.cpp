@@ -4,23 +4,18 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "base/log.hpp"
 #include "http/socket.hpp"
 #include "http/tls_context.hpp"
 #include "tests/unit/http/certificates.hpp"
 #include "tests/unit/http/loop_run.hpp"
+#include "tests/unit/support/manual_clock.hpp"
 
-namespace once::http {
-namespace tls_socket_test {
+namespace once::http::tls_socket_test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-struct FrozenClock final : Clock {
-  Time now() const override { return {}; }
-};
 
 class TlsSocket : public testing::Test {
  protected:
@@ -34,10 +29,7 @@ class TlsSocket : public testing::Test {
   }
 
   void make(const std::string& name, const std::string& alt_names) {
-    CertificateWish wish;
-    wish.name = name;
-    wish.alt_names = alt_names;
-    certificates.make(wish);
+    certificates.make({.name = name, .alt_names = alt_names});
   }
 
   // near is the client, far the server.
@@ -56,11 +48,7 @@ class TlsSocket : public testing::Test {
   }
 
   static Task<void> shakes(Socket& socket, Io& how) { how = co_await socket.handshake(long_enough); }
-  void shake_hands() {
-    run.start(shakes(*near, near_shook));
-    run.start(shakes(*far, far_shook));
-    run.run();
-  }
+  void shake_hands() { run.play(shakes(*near, near_shook), shakes(*far, far_shook)); }
 
   // Shakes hands, then reads until there is no more.
   static Task<void> reads_all(Socket& socket, std::string& bytes, Io& how) {
@@ -73,7 +61,7 @@ class TlsSocket : public testing::Test {
     }
   }
 
-  FrozenClock clock;
+  ManualClock clock;
   Log log;
   Certificates certificates;
   TlsServerSettings server;
@@ -103,9 +91,7 @@ TEST_F(TlsSocket, a_large_write_in_pieces_arrives_whole_and_in_order) {
     EXPECT_EQ(sent.bytes, first.size() + second.size() + 7);
     co_await socket.end_writing(long_enough);
   };
-  run.start(writes(*near, head, body));
-  run.start(reads_all(*far, bytes, how));
-  run.run();
+  run.play(writes(*near, head, body), reads_all(*far, bytes, how));
   EXPECT_EQ(how, Io::end);
   EXPECT_EQ(bytes, head + "12\r\n" + body + "end");
 }
@@ -132,9 +118,7 @@ TEST_F(TlsSocket, both_directions_at_once_under_pressure) {
     }
   };
   std::string other;
-  run.start(both(*near, large, bytes, writes));
-  run.start(both(*far, large, other, writes));
-  run.run();
+  run.play(both(*near, large, bytes, writes), both(*far, large, other, writes));
   EXPECT_EQ(bytes, large);
   EXPECT_EQ(other, large);
 }
@@ -146,9 +130,7 @@ TEST_F(TlsSocket, an_end_that_nobody_announced_is_a_failure) {
     co_await socket.write_all("half a message", long_enough);
     ::shutdown(fd, SHUT_WR);
   };
-  run.start(writes_and_vanishes(*near, fds.near));
-  run.start(reads_all(*far, bytes, how));
-  run.run();
+  run.play(writes_and_vanishes(*near, fds.near), reads_all(*far, bytes, how));
   EXPECT_EQ(how, Io::failed);
   EXPECT_EQ(bytes, "half a message");
 }
@@ -170,9 +152,7 @@ TEST_F(TlsSocket, a_peer_that_announced_its_end_still_gets_an_answer) {
     const IoResult sent = co_await socket.write_all("answer", long_enough);
     EXPECT_EQ(sent.status, Io::ok);
   };
-  run.start(ends_and_reads(*near, bytes));
-  run.start(answers(*far));
-  run.run();
+  run.play(ends_and_reads(*near, bytes), answers(*far));
   EXPECT_EQ(bytes, "answer");
 }
 
@@ -216,9 +196,7 @@ TEST_F(TlsSocket, what_was_counted_arrives_and_nothing_of_an_abandoned_record_do
   };
   std::size_t counted = 0;
   bool gave_up = false;
-  run.start(gives_up(near, counted, gave_up));
-  run.start(reads_later(*far, gave_up, bytes, how));
-  run.run();
+  run.play(gives_up(near, counted, gave_up), reads_later(*far, gave_up, bytes, how));
   EXPECT_GT(counted, 0U);
   EXPECT_EQ(bytes.size(), counted);
   EXPECT_EQ(how, Io::failed);
@@ -232,9 +210,7 @@ TEST_F(TlsSocket, a_reset_on_close_announces_nothing) {
     socket->reset_on_close();
     socket.reset();
   };
-  run.start(resets(near));
-  run.start(reads_all(*far, bytes, how));
-  run.run();
+  run.play(resets(near), reads_all(*far, bytes, how));
   EXPECT_EQ(how, Io::failed);
 }
 
@@ -259,9 +235,7 @@ TEST_F(TlsSocket, a_cancelled_read_can_be_taken_up_again) {
     co_await socket.read_some(room, long_enough);
     co_await socket.write_all("gone", long_enough);
   };
-  run.start(reads_twice(*near, bytes));
-  run.start(answers(*far));
-  run.run();
+  run.play(reads_twice(*near, bytes), answers(*far));
   EXPECT_EQ(bytes, "gone");
 }
 
@@ -283,9 +257,7 @@ TEST_F(TlsSocket, a_resting_connection_is_quiet_until_its_peer_says_something) {
     co_await socket.handshake(long_enough);
     co_await socket.write_all("hello", long_enough);
   };
-  run.start(rests(*near, *far));
-  run.start(greets(*far));
-  run.run();
+  run.play(rests(*near, *far), greets(*far));
 }
 
 TEST_F(TlsSocket, the_watcher_is_told_of_bytes_and_of_ends) {
@@ -311,24 +283,20 @@ TEST_F(TlsSocket, the_watcher_is_told_of_bytes_and_of_ends) {
     while (!noted.told) co_await sleep_for(watched.loop(), 1ms);
     EXPECT_EQ(noted.told, Socket::Peer::end);
   };
-  run.start(watches(*far, *near));
-  run.start(shakes(*near, near_shook));
-  run.run();
+  run.play(watches(*far, *near), shakes(*near, near_shook));
 }
 
 TEST_F(TlsSocket, a_handshake_has_a_limit) {
   connect(local_pair());
   const auto waits = [](Socket& socket, Io& ended) -> Task<void> { ended = co_await socket.handshake(30ms); };
-  run.start(waits(*far, far_shook));
-  run.run();
+  run.play(waits(*far, far_shook));
   EXPECT_EQ(far_shook, Io::timed_out);
 }
 
 TEST_F(TlsSocket, plain_http_is_recognised) {
   connect(local_pair());
   ASSERT_EQ(::send(fds.near, "GET / HTTP/1.1\r\n", 16, 0), 16);
-  run.start(shakes(*far, far_shook));
-  run.run();
+  run.play(shakes(*far, far_shook));
   EXPECT_EQ(far_shook, Io::failed);
   EXPECT_TRUE(far->tls()->heard_http());
 }
@@ -418,17 +386,11 @@ TEST_F(TlsSocket, without_verification_anybody_will_do) {
 }
 
 TEST_F(TlsSocket, an_expired_server_is_refused) {
-  CertificateWish wish;
-  wish.name = "server";
-  wish.alt_names = "DNS:server.test";
-  wish.valid_from = -7200;
-  wish.valid_until = -3600;
-  certificates.make(wish);
+  certificates.make({.name = "server", .alt_names = "DNS:server.test", .valid_from = -7200, .valid_until = -3600});
   connect(local_pair());
   shake_hands();
   EXPECT_EQ(near_shook, Io::failed);
   EXPECT_THAT(near->tls()->problem(), HasSubstr("certificate has expired"));
 }
 
-}  // namespace tls_socket_test
-}  // namespace once::http
+}  // namespace once::http::tls_socket_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::http {
-namespace trace_context_test {
+namespace once::http::trace_context_test {
 
 constexpr std::string_view trace = "4bf92f3577b34da6a3ce929d0e0e4736";
 const std::string good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -54,5 +53,4 @@ TEST(TraceContextTest, of_a_request_whose_field_is_there_once) {
   EXPECT_EQ(id_of("traceparent: " + good + "\r\ntraceparent: " + good + "\r\n"), "");
 }
 
-}  // namespace trace_context_test
-}  // namespace once::http
+}  // namespace once::http::trace_context_test

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::http {
-namespace watchdog_test {
+namespace once::http::watchdog_test {
 
 using namespace std::chrono_literals;
 
@@ -78,5 +77,4 @@ TEST(Watchdog, asks_no_more_than_four_times_within_the_limit) {
   EXPECT_EQ(signs, 4);
 }
 
-}  // namespace watchdog_test
-}  // namespace once::http
+}  // namespace once::http::watchdog_test

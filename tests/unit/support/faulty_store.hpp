@@ -79,6 +79,12 @@ class FaultyStore final : public Store {
       return fault;
     });
   }
+  void fail_every(Verb verb, Fault fault = Fault::before) {
+    fail_when([=](const Op& op, std::size_t) { return op.verb == verb ? fault : Fault::none; });
+  }
+  void go_down() {
+    fail_when([](const Op&, std::size_t) { return Fault::before; });
+  }
   void heal() { script_ = nullptr; }
   std::size_t steps() const { return steps_; }
 
@@ -125,6 +131,15 @@ class FaultyStore final : public Store {
   std::size_t steps_ = 0;
   Duration time_limit_ = Duration::max();
   bool gone_ = false;
+};
+
+// For a store that is executed by whoever asks.
+class InlineLanes final : public Lanes {
+ public:
+  using Lanes::Lanes;
+
+ protected:
+  Submit submit(Pending& /*pending*/) override { return Submit::refused; }
 };
 
 // Each op takes `latency`, and is executed at the end of it, in the order submitted.

@@ -358,9 +358,7 @@ class JournalModel {
   void add_results(std::vector<May>& all, const Op& op, const May& may) const {
     const May aged = seen(may, op.now);
     const Record* before = aged ? &*aged : nullptr;
-    if (op.verb == Verb::claim && decided(op, before) == Verdict::execute) {
-      all.emplace_back(made(op, before));
-    }
+    if (op.verb == Verb::claim && decided(op, before) == Verdict::execute) all.emplace_back(made(op, before));
     if (before == nullptr) return;
     Record record = *before;
     if (writes_outcome(op.verb) && ended(record, op) == Written::yes) {

@@ -69,6 +69,11 @@ inline BackendScript after(Duration takes, BackendScript script) {
   return script;
 }
 
+inline BackendScript ending_with(http::BodyChunk::Kind end, BackendScript script) {
+  script.ends_with = end;
+  return script;
+}
+
 inline constexpr Duration until_told = Duration::max();
 
 // A response with bytes of its own, gone when the exchange lets go of it: a view kept too long is found by ASan.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "sim/message_reader.hpp"
 #include "sim/sim_gateway.hpp"
 #include "store/memory/memory_store.hpp"
+#include "tests/unit/support/faulty_store.hpp"
 
 namespace once::sim {
 
@@ -30,15 +32,6 @@ class WorldClock final : public Clock {
 
  private:
   const World& world_;
-};
-
-// For a store that is executed by whoever asks.
-class InlineLanes final : public Lanes {
- public:
-  using Lanes::Lanes;
-
- protected:
-  Submit submit(Pending& /*pending*/) override { return Submit::refused; }
 };
 
 // One connection of a client.
@@ -117,6 +110,10 @@ class Stage {
     gateway->net().faults = [this](NetCall call) { return fault(call); };
   }
 
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  ~Stage() { finish(); }
+
   static http::Endpoint gateway_at() { return Network::address("192.0.2.1", 80); }
   static http::Endpoint backend_at() { return Network::address("192.0.2.9", 9000); }
 
@@ -139,6 +136,14 @@ class Stage {
     return *clients.back();
   }
 
+  // A client that sends this, and what happens in the time after it.
+  StageClient& ask(std::string_view request, Duration time = std::chrono::seconds(1)) {
+    StageClient& asks = client();
+    asks.ask(request);
+    run(time);
+    return asks;
+  }
+
   void run(Duration length) { world.run_until(world.now() + length); }
 
   // What the backend does with a request, once its head is here; `whole`: and once more with its body, unless it has
@@ -147,8 +152,16 @@ class Stage {
     if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   };
 
-  // The end of every story. Nothing is left, and everybody got what is well framed.
+  // The backend answers every request with this, once it has it as a whole.
+  void answer(std::string response) {
+    serve = [response = std::move(response)](const Served& served) {
+      if (served.whole) served.peer.send(response);
+    };
+  }
+
+  // The end of every story, if it does not end earlier. Nothing is left, and everybody got what is well framed.
   void finish() {
+    if (std::exchange(finished_, true)) return;
     for (const auto& each : clients) {
       if (each->peer) each->peer->set_reading(true);
     }
@@ -176,7 +189,7 @@ class Stage {
   Network network;
   WorldClock clock;
   MemoryStore store;
-  InlineLanes lanes;
+  support::InlineLanes lanes;
   Waiters waiters;
   std::unique_ptr<SimGateway> gateway;
   std::vector<std::unique_ptr<StageClient>> clients;
@@ -189,6 +202,8 @@ class Stage {
   bool unwatched = false;  // a descriptor could not be watched, which is a broken invariant of its connection
 
  private:
+  bool finished_ = false;
+
   NetFault fault(NetCall call) {
     ++calls;
     const bool fails = fails_at != 0 && calls >= fails_at && calls < fails_at + fails_for;

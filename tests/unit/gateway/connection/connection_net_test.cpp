@@ -22,30 +22,14 @@ TEST(ConnectionOnNet, a_request_split_at_every_byte_is_answered) {
   for (const std::string_view request : {keyed, chunked, unkeyed}) {
     for (std::size_t at = 1; at < request.size(); ++at) {
       Stage stage;
-      StageClient& client = stage.client();
-      client.ask(request.substr(0, at));
-      stage.run(50ms);
+      StageClient& client = stage.ask(request.substr(0, at), 50ms);
       client.peer->send(request.substr(at));
       stage.run(1s);
       EXPECT_EQ(client.response().status, 200) << at;
       EXPECT_EQ(client.response().body, "ok") << at;
       EXPECT_EQ(stage.requests, 1U) << at;
-      stage.finish();
     }
   }
-}
-
-TEST(ConnectionOnNet, a_request_that_comes_byte_by_byte_is_answered) {
-  Stage stage;
-  StageClient& client = stage.client();
-  client.ask(keyed.substr(0, 1));
-  for (const char byte : keyed.substr(1)) {
-    stage.run(10ms);
-    client.peer->send({&byte, 1});
-  }
-  stage.run(1s);
-  EXPECT_EQ(client.response().field("Idempotency-Status"), "executed");
-  stage.finish();
 }
 
 TEST(ConnectionOnNet, a_client_that_leaves_at_any_byte_costs_nothing_but_its_connection) {
@@ -53,19 +37,13 @@ TEST(ConnectionOnNet, a_client_that_leaves_at_any_byte_costs_nothing_but_its_con
     for (const std::string_view request : {keyed, chunked}) {
       for (std::size_t at = 0; at <= request.size(); ++at) {
         Stage stage;
-        StageClient& client = stage.client();
-        client.ask(request.substr(0, at));
-        stage.run(20ms);
+        StageClient& client = stage.ask(request.substr(0, at), 20ms);
         resets ? client.peer->reset() : client.peer->close();
         stage.run(1s);
         // A whole request is executed, whoever is still there.
         const bool whole = at == request.size();
         EXPECT_EQ(stage.requests, whole ? 1U : 0U) << at;
-        StageClient& again = stage.client();
-        again.ask(request);
-        stage.run(1s);
-        EXPECT_EQ(again.response().field("Idempotency-Status"), whole ? "replayed" : "executed") << at;
-        stage.finish();
+        EXPECT_EQ(stage.ask(request).response().field("Idempotency-Status"), whole ? "replayed" : "executed") << at;
       }
     }
   }
@@ -74,13 +52,10 @@ TEST(ConnectionOnNet, a_client_that_leaves_at_any_byte_costs_nothing_but_its_con
 TEST(ConnectionOnNet, a_request_that_stops_is_given_up_and_not_sent) {
   for (std::size_t at = 1; at < keyed.size(); ++at) {
     Stage stage;
-    StageClient& client = stage.client();
-    client.ask(keyed.substr(0, at));
-    stage.run(2min);
+    StageClient& client = stage.ask(keyed.substr(0, at), 2min);
     EXPECT_EQ(client.response().status, 408) << at;
     EXPECT_TRUE(client.over()) << at;
     EXPECT_EQ(stage.requests, 0U) << at;
-    stage.finish();
   }
 }
 
@@ -100,7 +75,6 @@ TEST(ConnectionOnNet, pipelined_requests_are_answered_in_order) {
   EXPECT_EQ(client.responses[0].body, "/a");
   EXPECT_EQ(client.responses[1].body, "/bb");
   EXPECT_EQ(client.responses[2].body, "/ccc");
-  stage.finish();
 }
 
 TEST(ConnectionOnNet, bad_framing_is_refused_and_what_follows_is_no_request) {
@@ -112,21 +86,16 @@ TEST(ConnectionOnNet, bad_framing_is_refused_and_what_follows_is_no_request) {
         "POST / HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
         "GET  / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost : x\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"}) {
     Stage stage;
-    StageClient& client = stage.client();
-    client.ask(std::string(bad) + std::string(smuggled));
-    stage.run(1min);
+    StageClient& client = stage.ask(std::string(bad) + std::string(smuggled), 1min);
     EXPECT_GE(client.response().status, 400) << bad;
     EXPECT_TRUE(client.over()) << bad;
     EXPECT_EQ(stage.requests, 0U) << bad;
-    stage.finish();
   }
 }
 
 TEST(ConnectionOnNet, a_client_that_takes_nothing_is_cut_off) {
   Stage stage({}, {.capacity = 4096});
-  stage.serve = [](const Stage::Served& served) {
-    if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
-  };
+  stage.answer("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
   StageClient& client = stage.client();
   client.peer->set_reading(false);
   client.ask(keyed);
@@ -134,7 +103,6 @@ TEST(ConnectionOnNet, a_client_that_takes_nothing_is_cut_off) {
   EXPECT_EQ(stage.gateway->sum(&Metrics::slow_clients), 1U);
   EXPECT_EQ(stage.gateway->shared().usage.body_bytes, 0U);
   EXPECT_TRUE(client.reset);
-  stage.finish();
 }
 
 // A client that pipelines behind its last request: bytes that nobody reads must not reset the connection under the
@@ -145,10 +113,7 @@ TEST(ConnectionOnNet, a_large_response_arrives_although_the_client_has_sent_more
         "GET /orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET /orders HTTP/1.0\r\nHost: x\r\n\r\n"}) {
     for (const bool at_once : {true, false}) {
       Stage stage({}, {.capacity = 4096});
-      stage.serve = [](const Stage::Served& served) {
-        if (served.whole)
-          served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
-      };
+      stage.answer("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
       StageClient& client = stage.client();
       client.peer->set_reading(false);
       client.ask(at_once ? std::string(asked) + std::string(unkeyed) : std::string(asked));
@@ -161,7 +126,6 @@ TEST(ConnectionOnNet, a_large_response_arrives_although_the_client_has_sent_more
       EXPECT_TRUE(client.ended) << asked << at_once;
       EXPECT_FALSE(client.reset) << asked << at_once;
       EXPECT_EQ(stage.requests, 1U) << "what follows is no request";
-      stage.finish();
     }
   }
 }
@@ -174,24 +138,19 @@ TEST(ConnectionOnNet, a_request_that_was_here_before_is_refused_and_one_from_ano
     if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   };
   const auto status_with = [&](const std::string& seen) {
-    StageClient& client = stage.client();
-    client.ask("GET /orders HTTP/1.1\r\nHost: x\r\nVia: 2 edge (a, b), HTTP/1.1  " + seen + " (c)\r\n\r\n");
-    stage.run(1s);
+    StageClient& client =
+        stage.ask("GET /orders HTTP/1.1\r\nHost: x\r\nVia: 2 edge (a, b), HTTP/1.1  " + seen + " (c)\r\n\r\n");
     return client.response().status;
   };
-  stage.client().ask(unkeyed);
-  stage.run(1s);
+  stage.ask(unkeyed);
   ASSERT_TRUE(via.starts_with("1.1 once"));
   const std::string name = via.substr(4);
   EXPECT_EQ(status_with(name + "0"), 200);
   EXPECT_EQ(status_with(name), 508);
   EXPECT_EQ(stage.requests, 2U);
-  StageClient& with_key = stage.client();
-  with_key.ask("POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nVia: 1.1 " + name +
-               "\r\nContent-Length: 0\r\n\r\n");
-  stage.run(1s);
+  StageClient& with_key = stage.ask("POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nVia: 1.1 " + name +
+                                    "\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(with_key.response().status, 508);
-  stage.finish();
 }
 
 // Newcomers displace idle connections, which end a moment later: they must not count twice.
@@ -245,9 +204,7 @@ struct LeftBehind {
       at_work.push_back(&served.peer);
     };
     for (const std::string_view key : {"k1", "k2"}) {
-      StageClient& client = stage.client();
-      client.ask(keyed_as(key));
-      stage.run(100ms);
+      StageClient& client = stage.ask(keyed_as(key), 100ms);
       leave(client, how);
     }
     stage.run(100ms);
@@ -258,10 +215,7 @@ struct LeftBehind {
     for (Peer* peer : at_work) peer->send(rest);
     stage.run(1s);
     for (const std::string_view key : {"k1", "k2"}) {
-      StageClient& again = stage.client();
-      again.ask(keyed_as(key));
-      stage.run(1s);
-      EXPECT_EQ(again.response().field("Idempotency-Status"), "replayed");
+      EXPECT_EQ(stage.ask(keyed_as(key)).response().field("Idempotency-Status"), "replayed");
     }
     EXPECT_EQ(at_work.size(), 2U);
     stage.finish();
@@ -281,12 +235,7 @@ TEST(ConnectionOnNet, clients_that_left_give_back_their_places_while_their_reque
       LeftBehind left(how, streams ? event_stream : "", streams ? last_event : whole);
       EXPECT_EQ(left.stage.gateway->shared().connections.load(), 0U);
       EXPECT_EQ(left.stage.gateway->shared().usage.in_flight.load(), 2U);
-      for (int newcomers = 0; newcomers < 2; ++newcomers) {
-        StageClient& client = left.stage.client();
-        client.ask(unkeyed);
-        left.stage.run(1s);
-        EXPECT_EQ(client.response().body, "ok");
-      }
+      for (int newcomers = 0; newcomers < 2; ++newcomers) EXPECT_EQ(left.stage.ask(unkeyed).response().body, "ok");
       // As many descriptors as two clients and four backends have; listener and spare come on top.
       EXPECT_LE(left.stage.gateway->net().open_descriptors(), 2U + 4U + 2U);
       left.ends_well();
@@ -312,7 +261,6 @@ TEST(ConnectionOnNet, a_client_that_closed_its_side_only_gets_its_response_unles
     backend->send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     stage.run(1s);
     EXPECT_EQ(half_closed.response().body, newcomers == 2 ? "" : "ok");
-    stage.finish();
   }
 }
 
@@ -324,9 +272,7 @@ TEST(ConnectionOnNet, an_address_leaves_no_more_requests_behind_than_it_may_have
     if (of_address != 0) changed.limits.max_connections = 100;
     changed.limits.max_connections_per_address = of_address;
     ASSERT_TRUE(left.stage.gateway->reload(changed));
-    StageClient& more = left.stage.client();
-    more.ask(keyed_as("k3"));
-    left.stage.run(1s);
+    StageClient& more = left.stage.ask(keyed_as("k3"));
     EXPECT_EQ(more.response().status, 503);
     EXPECT_EQ(more.response().field("Retry-After"), "1");
     left.ends_well();
@@ -335,9 +281,7 @@ TEST(ConnectionOnNet, an_address_leaves_no_more_requests_behind_than_it_may_have
 
 TEST(ConnectionOnNet, a_client_that_leaves_its_request_behind_survives_every_call_that_fails) {
   fails_nowhere([](Stage& stage) {
-    stage.serve = [](const Stage::Served& served) {
-      if (served.whole) served.peer.send(std::string(event_stream) + "0\r\n\r\n");
-    };
+    stage.answer(std::string(event_stream) + "0\r\n\r\n");
     StageClient& client = stage.client();
     client.ask(keyed);
     client.peer->end();
@@ -359,21 +303,17 @@ TEST(ConnectionOnNet, a_displaced_upload_is_reset_at_once) {
     slow.peer->send("x");
     stage.run(1s);
   }
-  stage.client().ask(unkeyed);
-  stage.run(100ms);
+  stage.ask(unkeyed, 100ms);
   EXPECT_EQ(stage.gateway->sum(&Metrics::connections_displaced), 1U);
   slow.peer->send("x");
   stage.run(1s);
   EXPECT_TRUE(slow.reset);
-  stage.finish();
 }
 
 // The memory of a response is counted for as long as its client has not read it.
 TEST(ConnectionOnNet, a_response_that_waits_for_its_client_is_counted) {
   Stage stage({}, {.capacity = 4096});
-  stage.serve = [](const Stage::Served& served) {
-    if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
-  };
+  stage.answer("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
   StageClient& client = stage.client();
   client.peer->set_reading(false);
   client.ask(keyed);
@@ -383,7 +323,6 @@ TEST(ConnectionOnNet, a_response_that_waits_for_its_client_is_counted) {
   stage.run(5s);
   EXPECT_EQ(client.response().body.size(), 100'000U);
   EXPECT_EQ(stage.gateway->shared().usage.body_bytes, 0U);
-  stage.finish();
 }
 
 // Readers of a large response take memory for as long as they read.
@@ -395,12 +334,8 @@ TEST(ConnectionOnNet, many_readers_at_one_address_keep_nobody_else_from_a_replay
         all.routes[0].policy.record.max_body = 2'000'000;
       },
       {.capacity = 4096});
-  stage.serve = [&](const Stage::Served& served) {
-    if (served.whole)
-      served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", large.size(), large));
-  };
-  stage.client().ask(keyed_as("k1"));
-  stage.run(5s);
+  stage.answer(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", large.size(), large));
+  stage.ask(keyed_as("k1"), 5s);
   EXPECT_EQ(stage.clients[0]->response().body.size(), large.size());
   for (int readers = 0; readers < 40; ++readers) {
     StageClient& reader = stage.client();
@@ -418,33 +353,18 @@ TEST(ConnectionOnNet, many_readers_at_one_address_keep_nobody_else_from_a_replay
   EXPECT_EQ(replay.response().body.size(), large.size());
   EXPECT_EQ(first.response().body.size(), large.size());
   EXPECT_EQ(stage.gateway->sum(&Metrics::bodies_dropped), 0U);
-  stage.finish();
 }
 
-void a_keyed_request_and_its_retry(Stage& stage) {
-  StageClient& client = stage.client();
-  client.ask(keyed);
-  stage.run(200ms);
-  StageClient& again = stage.client();
-  again.ask(keyed);
-  stage.run(1s);
-}
-
-TEST(ConnectionOnNet, a_keyed_request_survives_every_call_that_fails) {
-  fails_nowhere(a_keyed_request_and_its_retry);
-}
-
-TEST(ConnectionOnNet, a_chunked_request_survives_every_call_that_fails) {
+TEST(ConnectionOnNet, whole_requests_survive_every_call_that_fails) {
   fails_nowhere([](Stage& stage) {
-    StageClient& client = stage.client();
-    client.ask(chunked.substr(0, 100));
-    stage.run(200ms);
+    stage.ask(keyed, 200ms);
+    stage.ask(keyed);
+  });
+  fails_nowhere([](Stage& stage) {
+    StageClient& client = stage.ask(chunked.substr(0, 100), 200ms);
     client.peer->send(chunked.substr(100));
     stage.run(1s);
   });
-}
-
-TEST(ConnectionOnNet, two_on_one_connection_survive_every_call_that_fails) {
   fails_nowhere([](Stage& stage) {
     StageClient& client = stage.client();
     client.ask(keyed);
@@ -463,10 +383,7 @@ struct ReadsBeside {
   void other_is_served(const StageClient& client) {
     stage.run(1s);
     EXPECT_TRUE(client.responses.empty());
-    StageClient& other = stage.client();
-    other.ask("GET /page HTTP/1.1\r\nHost: api.test\r\n\r\n");
-    stage.run(1s);
-    EXPECT_EQ(other.response().status, 200);
+    EXPECT_EQ(stage.ask("GET /page HTTP/1.1\r\nHost: api.test\r\n\r\n").response().status, 200);
     offload.go_on();
     stage.run(1s);
   }
@@ -510,7 +427,6 @@ TEST(ConnectionOnNet, a_large_body_is_compared_beside_the_loop) {
     ask(1000);
     world.stage.run(1s);
     EXPECT_EQ(world.offload.jobs, 3U);
-    world.stage.finish();
   }
 }
 
@@ -518,18 +434,15 @@ TEST(ConnectionOnNet, a_large_body_is_compared_beside_the_loop) {
 TEST(ConnectionOnNet, a_client_may_leave_while_its_body_is_compared) {
   ReadsBeside world;
   world.offload.holds = true;
-  StageClient& client = world.stage.client();
-  client.ask(
+  StageClient& client = world.stage.ask(
       fmt::format("POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k\r\nContent-Length: {}\r\n\r\n{}",
                   1'000'000, std::string(1'000'000, 'x')));
-  world.stage.run(1s);
   client.peer->reset();
   world.stage.run(1s);
   EXPECT_EQ(world.stage.requests, 0U);
   world.offload.go_on();
   world.stage.run(1s);
   EXPECT_EQ(world.stage.requests, 1U);
-  world.stage.finish();
 }
 
 TEST(ConnectionOnNet, an_event_is_looked_for_beside_the_loop) {
@@ -559,7 +472,6 @@ TEST(ConnectionOnNet, an_event_is_looked_for_beside_the_loop) {
   world.other_is_served(resumed);
   EXPECT_EQ(resumed.response().body, events.substr(events.rfind("id: ")));
   EXPECT_EQ(world.stage.executed.at("k"), 1U);
-  world.stage.finish();
 }
 
 }  // namespace connection_net_test

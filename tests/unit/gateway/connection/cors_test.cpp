@@ -1,12 +1,10 @@
 #include "gateway/connection/cors.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "base/assert.hpp"
 
-namespace once::gateway {
-namespace cors_test {
+namespace once::gateway::cors_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -125,5 +123,4 @@ TEST_F(Cors, a_preflight_for_what_is_no_name_is_refused) {
   EXPECT_FALSE(is_preflight(request("Access-Control-Request-Method: PUT\r\n", "OPTIONS")));
 }
 
-}  // namespace cors_test
-}  // namespace once::gateway
+}  // namespace once::gateway::cors_test

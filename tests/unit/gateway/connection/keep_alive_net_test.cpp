@@ -20,9 +20,7 @@ std::string post_of(std::string_view caller, std::string_view key) {
 TEST(KeepAliveOnNet, stored_bytes_are_counted_from_request_to_request_of_a_connection) {
   Stage stage([](ServingSettings& all) { all.limits.caller.stored_bytes = 2500; });
   const std::string answer = fmt::format("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}", std::string(1000, 'x'));
-  stage.serve = [&](const Stage::Served& served) {
-    if (served.whole) served.peer.send(answer);
-  };
+  stage.answer(std::string(answer));
   StageClient& client = stage.client();
   struct Step {
     std::string_view caller;
@@ -43,7 +41,6 @@ TEST(KeepAliveOnNet, stored_bytes_are_counted_from_request_to_request_of_a_conne
     EXPECT_EQ(client.response().field("Idempotency-Status"), step.what);
   }
   EXPECT_EQ(stage.requests, 6U);
-  stage.finish();
 }
 
 TEST(KeepAliveOnNet, the_memory_of_bodies_is_free_again_for_the_next_request_of_a_connection) {
@@ -59,22 +56,18 @@ TEST(KeepAliveOnNet, the_memory_of_bodies_is_free_again_for_the_next_request_of_
     EXPECT_EQ(client.response().status, 200) << i;
     EXPECT_EQ(stage.gateway->shared().usage.body_bytes, 0U) << i;
   }
-  stage.finish();
 }
 
 // Its response is recorded, and what it still reads is in memory.
 TEST(KeepAliveOnNet, a_slow_client_does_not_hold_up_a_handover_of_the_store) {
   Stage stage({}, {.capacity = 4096});
-  stage.serve = [](const Stage::Served& served) {
-    if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
-  };
+  stage.answer("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
   StageClient& client = stage.client();
   client.peer->set_reading(false);
   client.ask(post_of("me", "k1"));
   stage.run(1s);
   EXPECT_EQ(stage.requests, 1U);
   EXPECT_EQ(stage.gateway->worker(0).metrics().may_need_store.value(), 0U);
-  stage.finish();
 }
 
 }  // namespace keep_alive_net_test

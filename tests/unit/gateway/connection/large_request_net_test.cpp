@@ -68,15 +68,13 @@ class Spooling {
   }
 
   Message ask(std::string_view request, Duration time = 30s) {
-    StageClient& client = stage.client();
-    client.ask(request);
-    stage.run(time);
+    StageClient& client = stage.ask(request, time);
     return client.response();
   }
   std::string status(std::string_view request) { return ask(request).field("Idempotency-Status"); }
 
   // Nothing is left of any request.
-  void finish() {
+  ~Spooling() {
     stage.finish();
     EXPECT_EQ(disk.spool.bytes(), 0U);
     EXPECT_EQ(disk.open, 0U);
@@ -99,7 +97,6 @@ TEST(LargeRequest, is_executed_once_and_replayed) {
     EXPECT_EQ(world.status(chunked(body)), "replayed");
     EXPECT_EQ(world.stage.requests, 1U);
     EXPECT_EQ(world.disk.spool.files(), 3U);
-    world.finish();
   }
 }
 
@@ -114,7 +111,6 @@ TEST(LargeRequest, at_every_size_around_the_limits) {
         EXPECT_EQ(world.got, size > on_disk ? "" : body) << size;
         EXPECT_EQ(world.disk.spool.files() > 0, size > in_memory && (size <= on_disk || request == chunked(body)))
             << size;
-        world.finish();
       }
     }
   }
@@ -130,7 +126,6 @@ TEST(LargeRequest, with_another_body_is_a_mismatch) {
     EXPECT_EQ(world.ask(announced(other)).status, 422);
     EXPECT_EQ(world.ask(announced(body.substr(1))).status, 422);
     EXPECT_EQ(world.stage.requests, 1U);
-    world.finish();
   }
 }
 
@@ -145,7 +140,6 @@ TEST(LargeRequest, of_several_parts_is_compared_without_its_boundary) {
   EXPECT_EQ(world.status(form("second-one", content)), "replayed");
   EXPECT_EQ(world.status(form("third", bytes(pieces - 1))), "mismatch");
   EXPECT_EQ(world.stage.requests, 1U);
-  world.finish();
 }
 
 TEST(LargeRequest, of_a_client_that_leaves_claims_nothing) {
@@ -153,15 +147,12 @@ TEST(LargeRequest, of_a_client_that_leaves_claims_nothing) {
   for (const std::size_t sent : {std::size_t{100}, std::size_t{2000}, request.size() / 2, request.size() - 1}) {
     for (const bool resets : {false, true}) {
       Spooling world;
-      StageClient& client = world.stage.client();
-      client.ask(request.substr(0, sent));
-      world.stage.run(5s);
+      StageClient& client = world.stage.ask(request.substr(0, sent), 5s);
       resets ? client.peer->reset() : client.peer->close();
       world.stage.run(1s);
       EXPECT_EQ(world.stage.requests, 0U) << sent;
       EXPECT_EQ(world.disk.open, 0U) << sent;
       EXPECT_EQ(world.status(request), "executed") << sent;
-      world.finish();
     }
   }
 }
@@ -171,21 +162,17 @@ TEST(LargeRequest, that_stops_coming_is_given_up) {
   EXPECT_EQ(world.ask(announced(bytes(pieces)).substr(0, pieces / 2), 2min).status, 408);
   EXPECT_EQ(world.stage.requests, 0U);
   EXPECT_EQ(world.disk.open, 0U);
-  world.finish();
 }
 
 TEST(LargeRequest, that_is_still_coming_when_the_gateway_stops_is_refused) {
   Spooling world;
-  StageClient& client = world.stage.client();
-  client.ask(announced(bytes(pieces)).substr(0, pieces / 2));
-  world.stage.run(1s);
+  StageClient& client = world.stage.ask(announced(bytes(pieces)).substr(0, pieces / 2));
   EXPECT_EQ(world.disk.open, 1U);
   world.stage.gateway->drain({.limit = 1h, .unread_grace = 1s});
   world.stage.run(5s);
   EXPECT_EQ(client.response().status, 503);
   EXPECT_EQ(world.disk.open, 0U);
   EXPECT_EQ(world.stage.requests, 0U);
-  world.finish();
 }
 
 // Whichever call to the disk fails: nothing was sent and the key is free, or something was and the outcome is unknown.
@@ -194,10 +181,12 @@ TEST(LargeRequest, survives_every_call_to_the_disk_that_fails) {
   const std::string form = fmt::format("--b\r\nA: b\r\n\r\n{}\r\n--b--\r\n", content);
   for (const std::string& request :
        {announced(content), chunked(content), announced(form, "multipart/form-data; boundary=b")}) {
-    Spooling good;
-    EXPECT_EQ(good.status(request), "executed");
-    const std::uint64_t calls = good.disk.calls;
-    good.finish();
+    std::uint64_t calls = 0;
+    {
+      Spooling good;
+      EXPECT_EQ(good.status(request), "executed");
+      calls = good.disk.calls;
+    }
     EXPECT_GE(calls, 7U);
     for (const SpoolFault fault : {SpoolFault::full, SpoolFault::failed}) {
       for (std::uint64_t call = 1; call <= calls; ++call) {
@@ -217,7 +206,6 @@ TEST(LargeRequest, survives_every_call_to_the_disk_that_fails) {
         EXPECT_EQ(world.stage.requests, 0U);
         EXPECT_EQ(world.disk.open, 0U);
         EXPECT_EQ(world.status(request), sent ? "unknown" : "executed");
-        world.finish();
       }
     }
   }
@@ -230,9 +218,7 @@ TEST(LargeRequest, waits_for_a_disk_that_hangs) {
   for (const auto meanwhile : {Meanwhile::nothing, Meanwhile::client_leaves, Meanwhile::gateway_stops}) {
     Spooling world;
     world.disk.hangs = true;
-    StageClient& client = world.stage.client();
-    client.ask(request.substr(0, request.size() - 1));
-    world.stage.run(5min);
+    StageClient& client = world.stage.ask(request.substr(0, request.size() - 1), 5min);
     EXPECT_FALSE(client.over());
     EXPECT_EQ(world.ask("GET /other HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
     if (meanwhile == Meanwhile::client_leaves) client.peer->reset();
@@ -245,7 +231,6 @@ TEST(LargeRequest, waits_for_a_disk_that_hangs) {
     if (meanwhile == Meanwhile::gateway_stops) EXPECT_EQ(client.response().status, 503);
     EXPECT_EQ(world.stage.requests, meanwhile == Meanwhile::nothing ? 2U : 1U);
     EXPECT_EQ(world.disk.open, 0U);
-    world.finish();
   }
 }
 
@@ -259,7 +244,6 @@ TEST(LargeRequest, finds_no_room_on_disk) {
     EXPECT_EQ(answer.field("Retry-After"), "1");
     EXPECT_EQ(world.stage.requests, 0U);
     EXPECT_EQ(world.disk.spool.bytes(), 0U);
-    world.finish();
   }
 }
 
@@ -274,12 +258,9 @@ TEST(LargeRequest, takes_little_of_the_memory) {
   EXPECT_EQ(most, std::size_t{256} << 10U);
   EXPECT_EQ(world.stage.gateway->shared().usage.body_bytes, 0U);
   // Two at a time do not fit.
-  StageClient& other = world.stage.client();
-  other.ask(announced(bytes(pieces)).substr(0, 400'000));
-  world.stage.run(1s);
+  StageClient& other = world.stage.ask(announced(bytes(pieces)).substr(0, 400'000));
   EXPECT_EQ(world.ask(announced(bytes(pieces))).status, 503);
   other.peer->close();
-  world.finish();
 }
 
 // One that came fast at first and drips now makes room for others, however much it has sent.
@@ -312,20 +293,16 @@ TEST(LargeRequest, that_drips_loses_its_place_when_the_space_is_needed) {
     // It finds room when it is sent again.
     EXPECT_EQ(world.ask(other(bytes(pieces)), 1s).status, each.displaced ? 200 : 503);
     if (!each.displaced) drips.peer->close();
-    world.finish();
   }
 }
 
 // Nobody is displaced for a request that could never fit.
 TEST(LargeRequest, larger_than_the_space_displaces_nobody) {
   Spooling world([](ServingSettings& all) { all.limits.max_spool = 600'000; });
-  StageClient& drips = world.stage.client();
-  drips.ask(head("Content-Length: 500000") + bytes(400'000));
-  world.stage.run(15s);
+  StageClient& drips = world.stage.ask(head("Content-Length: 500000") + bytes(400'000), 15s);
   EXPECT_EQ(world.ask(other(bytes(pieces)), 1s).status, 503);
   EXPECT_FALSE(drips.over());
   drips.peer->close();
-  world.finish();
 }
 
 TEST(LargeRequest, is_refused_where_it_is_off) {
@@ -333,7 +310,6 @@ TEST(LargeRequest, is_refused_where_it_is_off) {
   EXPECT_EQ(world.ask(announced(bytes(in_memory + 1))).status, 413);
   EXPECT_EQ(world.ask(chunked(bytes(in_memory + 1))).status, 413);
   EXPECT_EQ(world.disk.calls, 0U);
-  world.finish();
 }
 
 TEST(LargeRequest, has_no_key_from_its_body) {
@@ -346,7 +322,6 @@ TEST(LargeRequest, has_no_key_from_its_body) {
   EXPECT_EQ(answer.status, 413);
   EXPECT_NE(answer.body.find("derive a key"), std::string::npos) << answer.body;
   EXPECT_EQ(world.status(announced(body)), "executed");
-  world.finish();
 }
 
 std::string expecting(std::size_t size, std::string_view fields = "") {
@@ -355,9 +330,7 @@ std::string expecting(std::size_t size, std::string_view fields = "") {
 
 // One that waits until it is asked for its body.
 StageClient& waits_for_continue(Spooling& world, const std::string& head, std::string_view body) {
-  StageClient& client = world.stage.client();
-  client.ask(head);
-  world.stage.run(1s);
+  StageClient& client = world.stage.ask(head);
   if (client.interim.size() == 1 && client.interim.front().status == 100) client.peer->send(body);
   world.stage.run(5s);
   return client;
@@ -386,7 +359,6 @@ TEST(LargeRequest, is_asked_for_and_compared_if_it_may_be_the_recorded_one) {
     EXPECT_EQ(small.interim.size(), 1U);
     small.peer->close();
   }
-  world.finish();
 }
 
 TEST(LargeRequest, is_not_asked_for_if_its_head_says_that_it_is_another_one) {
@@ -409,7 +381,6 @@ TEST(LargeRequest, is_not_asked_for_if_its_head_says_that_it_is_another_one) {
   EXPECT_FALSE(again.response().has("Idempotency-Request-Body"));
   EXPECT_EQ(world.stage.requests, 1U);
   EXPECT_EQ(world.disk.spool.files(), 2U);
-  world.finish();
 }
 
 // The boundary of several parts may be longer than that of the first try.
@@ -427,7 +398,6 @@ TEST(LargeRequest, of_several_parts_is_always_asked_for) {
     EXPECT_EQ(client.response().field("Idempotency-Status"), boundary == "first" ? "executed" : "replayed");
   }
   EXPECT_EQ(world.stage.requests, 1U);
-  world.finish();
 }
 
 TEST(LargeRequest, whose_backend_leaves_in_the_middle_is_unknown) {
@@ -436,7 +406,6 @@ TEST(LargeRequest, whose_backend_leaves_in_the_middle_is_unknown) {
   EXPECT_EQ(world.status(announced(bytes(pieces))), "unknown");
   EXPECT_EQ(world.status(announced(bytes(pieces))), "unknown");
   EXPECT_EQ(world.disk.open, 0U);
-  world.finish();
 }
 
 TEST(LargeRequest, that_is_answered_early_gets_that_answer) {
@@ -448,7 +417,6 @@ TEST(LargeRequest, that_is_answered_early_gets_that_answer) {
   EXPECT_EQ(answer.status, 409);
   EXPECT_EQ(answer.body, "no");
   EXPECT_EQ(world.disk.open, 0U);
-  world.finish();
 }
 
 TEST(LargeRequest, survives_every_call_to_the_network_that_fails) {
@@ -457,10 +425,7 @@ TEST(LargeRequest, survives_every_call_to_the_network_that_fails) {
       [&disks](Stage& stage) {
         FaultySpool& disk = *disks.emplace_back(std::make_unique<FaultySpool>());
         stage.gateway->shared().spool = &disk.spool;
-        for (int attempt = 0; attempt < 2; ++attempt) {
-          stage.client().ask(chunked(bytes(in_memory * 2)));
-          stage.run(1s);
-        }
+        for (int attempt = 0; attempt < 2; ++attempt) stage.ask(chunked(bytes(in_memory * 2)));
       },
       small_memory);
   for (const auto& disk : disks) EXPECT_EQ(disk->open, 0U);

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::gateway {
-namespace reply_test {
+namespace once::gateway::reply_test {
 
 const Wording plain;
 
@@ -164,5 +163,4 @@ TEST(ReplyTest, a_problem_that_is_not_about_a_key_says_nothing_of_one) {
   EXPECT_FALSE(reply.fields.has("Retry-After"));
 }
 
-}  // namespace reply_test
-}  // namespace once::gateway
+}  // namespace once::gateway::reply_test

@@ -3,8 +3,7 @@
 #include "gateway/exchange/conditional_write.hpp"
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace conditional_test {
+namespace once::gateway::conditional_test {
 
 using namespace std::chrono_literals;
 
@@ -58,7 +57,7 @@ class Writer {
     write_.emplace(ports_, ids_, *request_);
     spawn(run());
   }
-  void leave(WriteEnd end) {
+  void leave(WriteEnd end = WriteEnd::known) {
     left_ = false;
     spawn(go(end));
     ONCE_ASSERT(world_.executor.run_until([this] { return left_; }));
@@ -67,6 +66,8 @@ class Writer {
   bool decided() const { return entered_; }
   bool in() const { return entered_ && !refused; }
   bool strips() const { return !head_.find("If-Match"); }
+  std::optional<ProblemKind> refusal_kind() const { return refused ? std::optional(refused->kind) : std::nullopt; }
+  int refusal_status() const { return refused ? refused->status : 0; }
   std::uint64_t count(PreconditionResult result) const {
     return metrics.preconditions[static_cast<std::size_t>(result)].value();
   }
@@ -109,11 +110,16 @@ class Conditional : public EveryStore {
     world.backend.otherwise = answer_with(200, "state");
   }
   void run_until(auto&& happened) { ASSERT_TRUE(world.executor.run_until(happened)); }
-  void store_goes_down() {
-    world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  }
   void decide(Writer& writer) {
     run_until([&] { return writer.decided(); });
+  }
+  void decide(Writer& writer, const std::string& fields) {
+    writer.enter(fields);
+    decide(writer);
+  }
+  static void expect_free(Writer& writer) {
+    EXPECT_TRUE(writer.in());
+    writer.leave();
   }
 
   const std::string now_ = "If-Match: " + tag_of("state") + "\r\n";
@@ -124,30 +130,27 @@ INSTANTIATE_TEST_SUITE_P(Stores, Conditional, every_setting(), name_of_setting);
 
 TEST_P(Conditional, the_next_writer_of_the_same_process_is_told_when_the_resource_is_free) {
   Writer next{world, 3, &one};
-  one.enter("");
-  decide(one);
+  decide(one, "");
   next.enter("");
   world.executor.advance(3700ms);  // by now it looks once a second
   EXPECT_FALSE(next.decided());
-  one.leave(WriteEnd::known);
+  one.leave();
   const Time left = world.clock.now();
   decide(next);
   EXPECT_TRUE(next.in());
   EXPECT_LE(world.clock.now() - left, 20ms);
-  next.leave(WriteEnd::known);
+  next.leave();
 }
 
 TEST_P(Conditional, a_claim_that_may_have_been_made_is_taken_back_in_the_background) {
   world.store.fail_next(Verb::claim, Fault::after, 2);
   one.enter("");
   run_until([this] { return one.decided(); });
-  ASSERT_TRUE(one.refused);
-  EXPECT_EQ(one.refused->kind, ProblemKind::store_unavailable);
+  EXPECT_EQ(one.refusal_kind(), ProblemKind::store_unavailable);
   world.executor.advance(1s);
   other.enter("");
   world.executor.advance(1s);
-  EXPECT_TRUE(other.in());
-  other.leave(WriteEnd::known);
+  expect_free(other);
 }
 
 TEST_P(Conditional, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
@@ -157,8 +160,7 @@ TEST_P(Conditional, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
     if (op.verb == Verb::claim) stray = op;
     return op.verb == Verb::claim ? Fault::before : Fault::none;
   });
-  one.enter("");
-  decide(one);
+  decide(one, "");
   ASSERT_TRUE(one.refused.has_value());
   world.executor.advance(1s);
   world.store.run_inside(*stray);
@@ -168,7 +170,7 @@ TEST_P(Conditional, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
   other.enter("");
   world.executor.advance(10ms);
   ASSERT_TRUE(other.in()) << "long before the lease of the stray claim is over";
-  other.leave(WriteEnd::known);
+  other.leave();
 }
 
 TEST_P(Conditional, of_two_that_name_the_state_the_second_waits_and_finds_it_changed) {
@@ -183,25 +185,22 @@ TEST_P(Conditional, of_two_that_name_the_state_the_second_waits_and_finds_it_cha
   EXPECT_FALSE(second.decided());
   EXPECT_EQ(world.backend.executions(), 1U);
   world.backend.otherwise = answer_with(200, "changed");
-  first.leave(WriteEnd::known);
+  first.leave();
   decide(second);
-  ASSERT_TRUE(second.refused.has_value());
-  EXPECT_EQ(second.refused->status, 412);
+  ASSERT_EQ(second.refusal_status(), 412);
   EXPECT_EQ(second.refused->fields, "ETag: " + tag_of("changed") + "\r\n");
 }
 
 TEST_P(Conditional, a_write_longer_than_the_lease_keeps_the_resource) {
   world.policy.lease = 1s;
-  one.enter(now_);
-  decide(one);
+  decide(one, now_);
   other.enter(now_);
   world.executor.advance(10s);
   EXPECT_FALSE(other.decided());
   EXPECT_GE(one.metrics.leases_renewed.value(), 20U);
-  one.leave(WriteEnd::known);
+  one.leave();
   decide(other);
-  EXPECT_TRUE(other.in());
-  other.leave(WriteEnd::known);
+  expect_free(other);
 }
 
 // How long the call took counts, not how often the store was asked.
@@ -210,11 +209,10 @@ TEST_P(Conditional, a_claim_that_took_half_of_its_lease_is_renewed_before_the_wr
     if (op.verb == Verb::claim) world.clock.advance(world.policy.lease / 2);
     return Fault::none;
   });
-  one.enter("");
-  decide(one);
+  decide(one, "");
   EXPECT_TRUE(one.in());
   EXPECT_GE(std::ranges::count(world.trace, "renew: done"), 1);
-  one.leave(WriteEnd::known);
+  one.leave();
 }
 
 TEST_P(Conditional, a_claim_whose_renewal_is_late_too_lets_nobody_in) {
@@ -222,39 +220,32 @@ TEST_P(Conditional, a_claim_whose_renewal_is_late_too_lets_nobody_in) {
     if (op.verb == Verb::claim || op.verb == Verb::renew) world.clock.advance(world.policy.lease / 2);
     return Fault::none;
   });
-  one.enter("");
-  decide(one);
-  ASSERT_TRUE(one.refused.has_value());
-  EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
+  decide(one, "");
+  EXPECT_EQ(one.refusal_kind(), ProblemKind::resource_busy);
 }
 
 TEST_P(Conditional, after_an_unknown_end_the_next_one_waits_for_the_lease_and_reads_then) {
   world.policy.lease = 3s;
-  one.enter(now_);
-  decide(one);
+  decide(one, now_);
   one.leave(WriteEnd::unknown);
   const Time ended = world.clock.now();
-  other.enter(now_);
-  decide(other);
+  decide(other, now_);
   EXPECT_TRUE(other.in());
-  EXPECT_GE(world.clock.now() - ended, 2s);
-  EXPECT_LE(world.clock.now() - ended, 5s);
+  world.expect_since(ended, 2s, 5s);
   EXPECT_EQ(world.backend.executions(), 2U);
-  other.leave(WriteEnd::known);
+  other.leave();
 }
 
 TEST_P(Conditional, a_writer_without_conditions_is_alone_too_and_reads_nothing) {
-  one.enter("");
-  decide(one);
+  decide(one, "");
   EXPECT_TRUE(one.in());
   EXPECT_EQ(world.backend.executions(), 0U);
   other.enter(now_);
   world.executor.advance(1s);
   EXPECT_FALSE(other.decided());
-  one.leave(WriteEnd::known);
+  one.leave();
   decide(other);
-  EXPECT_TRUE(other.in());
-  other.leave(WriteEnd::known);
+  expect_free(other);
 }
 
 TEST_P(Conditional, a_refused_write_holds_nothing) {
@@ -264,70 +255,58 @@ TEST_P(Conditional, a_refused_write_holds_nothing) {
         std::pair(fails_with(Delivery::not_sent), 502), std::pair(fails_with(Delivery::timed_out), 504),
         std::pair(fails_with(Delivery::truncated), 502)}) {
     world.backend.then(script);
-    one.enter(now_);
-    decide(one);
-    ASSERT_TRUE(one.refused.has_value());
-    EXPECT_EQ(one.refused->status, status);
+    decide(one, now_);
+    EXPECT_EQ(one.refusal_status(), status);
     const Time before = world.clock.now();
-    other.enter("");
-    decide(other);
+    decide(other, "");
     EXPECT_LE(world.clock.now() - before, 100ms);
-    other.leave(WriteEnd::known);
+    other.leave();
     world.executor.advance(1s);
   }
 }
 
 TEST_P(Conditional, a_read_that_got_lost_is_done_again_once) {
   world.backend.then(fails_with(Delivery::lost));
-  one.enter(now_);
-  decide(one);
+  decide(one, now_);
   EXPECT_TRUE(one.in());
   EXPECT_EQ(world.backend.executions(), 2U);
-  one.leave(WriteEnd::known);
+  one.leave();
   world.backend.otherwise = fails_with(Delivery::lost);
-  other.enter(now_);
-  decide(other);
-  EXPECT_EQ(other.refused->status, 502);
+  decide(other, now_);
+  EXPECT_EQ(other.refusal_status(), 502);
   EXPECT_EQ(world.backend.executions(), 4U);
 }
 
 TEST_P(Conditional, a_backend_with_tags_of_its_own_decides) {
   world.backend.then(answer_with(200, "state", "ETag: \"its-own\"\r\n"));
-  one.enter("If-Match: \"its-own\"\r\n");
-  decide(one);
+  decide(one, "If-Match: \"its-own\"\r\n");
   EXPECT_TRUE(one.in());
   EXPECT_FALSE(one.strips());
   EXPECT_EQ(one.count(PreconditionResult::left_to_backend), 1U);
-  one.leave(WriteEnd::known);
+  one.leave();
 }
 
 TEST_P(Conditional, who_waits_too_long_is_told_to_come_back) {
-  one.enter(now_);
-  decide(one);
+  decide(one, now_);
   other.enter(now_);
   const Time before = world.clock.now();
   decide(other);
-  EXPECT_EQ(other.refused->kind, ProblemKind::resource_busy);
+  EXPECT_EQ(other.refusal_kind(), ProblemKind::resource_busy);
   EXPECT_EQ(other.refused->retry_after_seconds, 1);
-  EXPECT_GE(world.clock.now() - before, world.policy.wait_limit);
-  EXPECT_LE(world.clock.now() - before, world.policy.wait_limit + 2s);
-  one.leave(WriteEnd::known);
+  world.expect_since(before, world.policy.wait_limit, world.policy.wait_limit + 2s);
+  one.leave();
 }
 
 TEST_P(Conditional, without_a_store_nothing_is_sent_unless_the_route_prefers_that) {
-  store_goes_down();
-  one.enter(now_);
-  decide(one);
-  EXPECT_EQ(one.refused->kind, ProblemKind::store_unavailable);
+  world.store.go_down();
+  decide(one, now_);
+  EXPECT_EQ(one.refusal_kind(), ProblemKind::store_unavailable);
   EXPECT_EQ(world.backend.executions(), 0U);
   world.policy.store_down = StoreDown::bypass;
-  one.enter("If-Match: \"another\"\r\n");
-  decide(one);
-  EXPECT_EQ(one.refused->status, 412);
-  one.enter(now_);
-  decide(one);
-  EXPECT_TRUE(one.in());
-  one.leave(WriteEnd::known);
+  decide(one, "If-Match: \"another\"\r\n");
+  EXPECT_EQ(one.refusal_status(), 412);
+  decide(one, now_);
+  expect_free(one);
 }
 
 TEST_P(Conditional, a_store_that_has_failed_for_good_is_asked_once) {
@@ -336,19 +315,16 @@ TEST_P(Conditional, a_store_that_has_failed_for_good_is_asked_once) {
   Writer writer(world, 1);
   writer.enter("If-Match: *\r\n");
   ASSERT_TRUE(world.executor.run_until([&] { return writer.decided(); }));
-  ASSERT_TRUE(writer.refused.has_value());
-  EXPECT_EQ(writer.refused->status, 503);
+  EXPECT_EQ(writer.refusal_status(), 503);
   EXPECT_LE(world.clock.now() - sent, 10ms);
 }
 
 TEST_P(Conditional, conditions_are_needed_where_they_are_required) {
   world.policy.conditional.if_match = IfMatch::required;
-  one.enter("");
-  decide(one);
-  EXPECT_EQ(one.refused->status, 428);
-  one.enter("If-Match: nothing\r\n");
-  decide(one);
-  EXPECT_EQ(one.refused->status, 400);
+  decide(one, "");
+  EXPECT_EQ(one.refusal_status(), 428);
+  decide(one, "If-Match: nothing\r\n");
+  EXPECT_EQ(one.refusal_status(), 400);
   EXPECT_EQ(world.backend.executions(), 0U);
   EXPECT_EQ(one.count(PreconditionResult::missing), 1U);
   EXPECT_EQ(one.count(PreconditionResult::invalid), 1U);
@@ -359,12 +335,11 @@ TEST_P(Conditional, a_claim_that_went_while_the_state_was_read_stops_the_write) 
   world.backend.then(after(until_told, answer_with(200, "state")));
   one.enter(now_);
   run_until([&] { return world.backend.untold() == 1; });
-  store_goes_down();
+  world.store.go_down();
   world.executor.advance(10s);
   world.backend.answer(0, answer_with(200, "state"));
   decide(one);
-  ASSERT_TRUE(one.refused.has_value());
-  EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
+  EXPECT_EQ(one.refusal_kind(), ProblemKind::resource_busy);
 }
 
 // A client without a key: nothing was sent for it, so that it takes its write with it.
@@ -390,38 +365,33 @@ class Leaver final : public Presence {
 TEST_P(Conditional, a_client_that_leaves_while_its_write_waits_takes_it_along) {
   Leaver client;
   other.presence = &client;
-  one.enter("");
-  decide(one);
+  decide(one, "");
   other.enter("");
   world.executor.advance(1s);
   ASSERT_FALSE(other.decided());
   client.leave();
   decide(other);
-  ASSERT_TRUE(other.refused.has_value());
-  EXPECT_EQ(other.refused->kind, ProblemKind::resource_busy);
-  one.leave(WriteEnd::known);
+  EXPECT_EQ(other.refusal_kind(), ProblemKind::resource_busy);
+  one.leave();
 }
 
 TEST_P(Conditional, a_client_that_left_while_the_state_was_read_after_a_wait_takes_its_write_along) {
   Leaver client;
   other.presence = &client;
-  one.enter("");
-  decide(one);
+  decide(one, "");
   other.enter(now_);
   world.executor.advance(1s);
   world.backend.then(after(until_told, answer_with(200, "state")));
-  one.leave(WriteEnd::known);
+  one.leave();
   run_until([&] { return world.backend.untold() == 1; });
   client.leave();
   world.backend.answer(0, answer_with(200, "state"));
   decide(other);
-  ASSERT_TRUE(other.refused.has_value());
-  EXPECT_EQ(other.refused->kind, ProblemKind::resource_busy);
+  EXPECT_EQ(other.refusal_kind(), ProblemKind::resource_busy);
   one.enter("");
   world.executor.advance(10ms);
   EXPECT_TRUE(one.in()) << "the resource is free again";
-  one.leave(WriteEnd::known);
+  one.leave();
 }
 
-}  // namespace conditional_test
-}  // namespace once::gateway
+}  // namespace once::gateway::conditional_test

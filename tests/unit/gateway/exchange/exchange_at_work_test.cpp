@@ -2,50 +2,50 @@
 // empty, the lease lapsed, or it is down and the route bypasses it.
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace exchange_at_work_test {
+namespace once::gateway::exchange_at_work_test {
 
 using namespace std::chrono_literals;
 
 // The first request is at the backend until it is told.
-class AtWork : public testing::Test {
+class HeldRequest : public testing::Test {
  protected:
-  AtWork() {
+  void send() {
     world.backend.then(after(until_told, BackendScript()));
     first = &world.send();
     EXPECT_TRUE(world.executor.run_until([&] { return world.backend.untold() == 1; }));
   }
-
   void answer(BackendScript script) {
     world.backend.answer(0, std::move(script));
-    EXPECT_TRUE(world.executor.run_until([&] { return first->ended(); }));
+    world.run_until_ended(*first);
+  }
+  // The backend answers now. The first request and its retry get that, and there was no other execution.
+  void expect_executed_once() {
+    answer(answer_with(201, "first"));
+    EXPECT_EQ(first->answer(), "201 executed first");
+    EXPECT_EQ(world.ask().answer(), "201 replayed first");
+    EXPECT_EQ(world.backend.executions(), 1U);
   }
 
   World world;
   Call* first = nullptr;
 };
 
+class AtWork : public HeldRequest {
+ protected:
+  AtWork() { send(); }
+};
+
 TEST_F(AtWork, a_store_that_came_back_empty_does_not_make_it_execute_twice) {
   world.lose_record();
   EXPECT_EQ(world.ask().code(), "in-flight");
-  EXPECT_EQ(world.record()->state, State::started);
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(first->status(), 201);
-  EXPECT_EQ(first->idempotency_status(), "executed");
-  const Call& retry = world.ask();
-  EXPECT_EQ(retry.body(), "first");
-  EXPECT_EQ(retry.idempotency_status(), "replayed");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  EXPECT_EQ(world.state(), State::started);
+  expect_executed_once();
   EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 0U);
 }
 
 TEST_F(AtWork, its_outcome_is_recorded_in_a_store_that_came_back_empty) {
   world.lose_record();
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(first->status(), 201);
-  EXPECT_EQ(first->idempotency_status(), "executed");
-  EXPECT_EQ(world.ask().body(), "first");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  expect_executed_once();
 }
 
 TEST_F(AtWork, an_unknown_outcome_is_recorded_in_a_store_that_came_back_empty) {
@@ -70,8 +70,7 @@ TEST_F(AtWork, another_request_with_its_key_is_a_mismatch_though_the_store_came_
   world.lose_record();
   EXPECT_EQ(world.ask({.content = 2}).status(), 422);
   EXPECT_FALSE(world.record()) << "it has claimed nothing";
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(world.ask().body(), "first");
+  expect_executed_once();
 }
 
 // Another gateway claims the lost operation and fails before this one has claimed it again.
@@ -90,7 +89,7 @@ TEST_F(AtWork, an_operation_that_somebody_else_executed_meanwhile_is_not_claimed
   });
   answer(answer_with(201, "first"));
   EXPECT_EQ(first->code(), "outcome-unknown");
-  EXPECT_EQ(world.record()->state, State::failed);
+  EXPECT_EQ(world.state(), State::failed);
   EXPECT_EQ(world.record()->attempt, Attempt{1});
 }
 
@@ -99,9 +98,7 @@ TEST_F(AtWork, the_claim_that_it_was_given_is_kept_alive) {
   EXPECT_EQ(world.ask().code(), "in-flight");
   for (int i = 0; i < 20; ++i) {
     world.executor.advance(world.policy.lease / 2);
-    const Call& elsewhere = world.other.send(world.policy);
-    EXPECT_TRUE(world.executor.run_until([&] { return elsewhere.ended(); }));
-    ASSERT_EQ(elsewhere.code(), "in-flight");
+    ASSERT_EQ(world.ask_other().code(), "in-flight");
   }
   answer(answer_with(201, "first"));
   EXPECT_EQ(first->status(), 201);
@@ -114,11 +111,9 @@ TEST_F(AtWork, a_renewal_that_was_lost_before_does_not_end_that) {
   EXPECT_THAT(world.trace, testing::Contains("renew: lost"));
   EXPECT_EQ(world.ask().code(), "in-flight");
   world.executor.advance(world.policy.lease * 5);
-  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_EQ(world.state(), State::started);
   EXPECT_GT(world.record()->lease_until, world.clock.now());
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(world.ask().body(), "first");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  expect_executed_once();
 }
 
 TEST_F(AtWork, one_that_waits_gets_the_answer) {
@@ -128,66 +123,56 @@ TEST_F(AtWork, one_that_waits_gets_the_answer) {
   world.executor.advance(1s);
   EXPECT_FALSE(retry.ended());
   answer(answer_with(201, "first"));
-  EXPECT_TRUE(world.executor.run_until([&] { return retry.ended(); }));
+  world.run_until_ended(retry);
   EXPECT_EQ(retry.body(), "first");
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
 TEST_F(AtWork, a_lease_that_lapsed_is_not_taken_over_from_itself) {
   world.policy.on_unknown = OnUnknown::retry;
-  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+  world.store.fail_every(Verb::renew);
   world.executor.advance(world.policy.lease * 2);
   EXPECT_EQ(world.ask().code(), "in-flight");
   world.store.heal();
   world.executor.advance(world.policy.lease * 2);
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(first->status(), 201);
-  EXPECT_EQ(world.ask().body(), "first");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  expect_executed_once();
 }
 
 // What the store calls unknown is known here to be at work.
 TEST_F(AtWork, a_lease_that_lapsed_under_hold_is_in_flight) {
   for (const OnUnknown on_unknown : {OnUnknown::hold, OnUnknown::takeover}) {
     world.policy.on_unknown = on_unknown;
-    world.store.fail_when(
-        [](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+    world.store.fail_every(Verb::renew);
     world.executor.advance(world.policy.lease * 2);
     EXPECT_EQ(world.ask().code(), "in-flight");
     world.store.heal();
     world.executor.advance(world.policy.lease * 2);
   }
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(world.ask().body(), "first");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  expect_executed_once();
 }
 
 TEST_F(AtWork, while_the_store_is_down_nobody_is_told_that_nothing_was_executed) {
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  world.store.go_down();
   const Call& retry = world.ask();
   EXPECT_EQ(retry.code(), "store-unavailable");
   EXPECT_FALSE(retry.body().contains("nothing was executed"));
   EXPECT_EQ(world.ask({.key = 2}).code(), "store-unavailable");
   world.store.heal();
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(world.ask().body(), "first");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  expect_executed_once();
 }
 
 // Its attempt was taken over by the other gateway, whose client has its answer.
 TEST_F(AtWork, what_may_be_answered_elsewhere_is_not_called_in_flight) {
   world.policy.on_unknown = OnUnknown::retry;
-  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+  world.store.fail_every(Verb::renew);
   world.executor.advance(world.policy.lease * 2);
   world.backend.then(answer_with(201, "second"));
-  const Call& elsewhere = world.other.send(world.policy);
-  EXPECT_TRUE(world.executor.run_until([&] { return elsewhere.ended(); }));
-  ASSERT_EQ(elsewhere.body(), "second");
+  ASSERT_EQ(world.ask_other().body(), "second");
   for (const InFlight in_flight : {InFlight::reject, InFlight::wait}) {
     for (const StoreDown store_down : {StoreDown::reject, StoreDown::bypass}) {
       world.policy.in_flight = in_flight;
       world.policy.store_down = store_down;
-      world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+      world.store.go_down();
       const Call& retry = world.ask();
       EXPECT_EQ(retry.status(), 503);
       EXPECT_EQ(retry.code(), "store-unavailable");
@@ -204,8 +189,8 @@ TEST_F(AtWork, a_wait_that_never_heard_from_the_store_does_not_end_as_in_flight)
   world.policy.in_flight = InFlight::wait;
   Call& waits = world.other.send(world.policy);
   world.executor.advance(1s);
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  EXPECT_TRUE(world.executor.run_until([&] { return waits.ended(); }));
+  world.store.go_down();
+  world.run_until_ended(waits);
   EXPECT_EQ(waits.code(), "store-unavailable");
   world.store.heal();
   answer(answer_with(201, "first"));
@@ -216,7 +201,7 @@ TEST_F(AtWork, an_unknown_outcome_stays_unknown_under_the_claim_that_was_handed_
   EXPECT_EQ(world.ask().code(), "in-flight");
   answer(fails_with(Delivery::lost));
   EXPECT_EQ(first->code(), "outcome-unknown");
-  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.state(), State::unknown);
   EXPECT_EQ(world.ask().code(), "outcome-unknown");
   EXPECT_EQ(world.backend.executions(), 1U);
 }
@@ -246,22 +231,12 @@ TEST_F(AtWork, what_was_refused_is_free_again) {
   EXPECT_EQ(world.backend.executions(), 2U);
 }
 
-TEST_F(AtWork, another_request_with_the_key_is_a_mismatch_and_claims_nothing) {
-  world.lose_record();
-  EXPECT_EQ(world.ask({.key = 1, .content = 2}).code(), "key-mismatch");
-  EXPECT_FALSE(world.record());
-  EXPECT_EQ(world.backend.executions(), 1U);
-  answer(answer_with(201, "first"));
-}
-
 TEST_F(AtWork, a_bypass_does_not_send_it_again) {
   world.policy.store_down = StoreDown::bypass;
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  world.store.go_down();
   EXPECT_EQ(world.ask().code(), "store-unavailable");
   world.store.heal();
-  answer(answer_with(201, "first"));
-  EXPECT_EQ(world.ask().body(), "first");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  expect_executed_once();
 }
 
 // The failed attempt is recorded, and the next request is given the claim before the first one knows that.
@@ -289,28 +264,19 @@ TEST(AtWorkNoMore, a_claim_that_comes_too_late_to_be_used_is_taken_back) {
   lanes.tell(0);
   world.executor.run_ready();
   EXPECT_EQ(first.status(), 500);
-  EXPECT_EQ(world.record()->state, State::failed);
+  EXPECT_EQ(world.state(), State::failed);
   EXPECT_EQ(world.record()->attempt, Attempt{1});
   EXPECT_EQ(world.backend.executions(), 1U);
   EXPECT_EQ(world.ask().status(), 201);
 }
 
-class Bypassed : public testing::Test {
+class Bypassed : public HeldRequest {
  protected:
   Bypassed() {
     world.policy.store_down = StoreDown::bypass;
-    world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-    world.backend.then(after(until_told, BackendScript()));
-    first = &world.send();
-    EXPECT_TRUE(world.executor.run_until([&] { return world.backend.untold() == 1; }));
+    world.store.go_down();
+    send();
   }
-  void answer(BackendScript script) {
-    world.backend.answer(0, std::move(script));
-    EXPECT_TRUE(world.executor.run_until([&] { return first->ended(); }));
-  }
-
-  World world;
-  Call* first = nullptr;
 };
 
 TEST_F(Bypassed, a_retry_is_not_sent_beside_it) {
@@ -330,5 +296,4 @@ TEST_F(Bypassed, its_outcome_is_recorded_if_the_store_is_back_and_somebody_has_c
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-}  // namespace exchange_at_work_test
-}  // namespace once::gateway
+}  // namespace once::gateway::exchange_at_work_test

@@ -2,13 +2,11 @@
 // retry gets of them, and responses that are too large to be recorded.
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace exchange_chunks_test {
+namespace once::gateway::exchange_chunks_test {
 
 using namespace std::chrono_literals;
 using Kind = http::BodyChunk::Kind;
 
-constexpr Ask streaming{.streams = true};
 constexpr std::size_t part_size = 10'000;
 
 using ExchangeChunks = EveryStore;
@@ -54,11 +52,7 @@ std::string got(const Call& call) {
 }
 
 TEST_P(ExchangeChunks, a_long_stream_stays_in_its_chunks) {
-  world.backend.then(streams(twenty, 10ms));
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), whole);
-  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(world.stream_when(streams(twenty, 10ms)).stream(), whole + " (end)");
   const auto record = world.record();
   ASSERT_TRUE(record && record->outcome);
   EXPECT_EQ(record->body_kept, BodyKept::in_chunks);
@@ -67,9 +61,7 @@ TEST_P(ExchangeChunks, a_long_stream_stays_in_its_chunks) {
 }
 
 TEST_P(ExchangeChunks, a_retry_replays_it_with_its_length) {
-  world.backend.then(streams(twenty, 10ms));
-  world.ask(streaming);
-  world.executor.run_to_the_end();
+  world.stream_when(streams(twenty, 10ms));
   for (TestGateway* gateway : {&world.gateway, &world.other}) {
     const Call& again = gateway->send(world.policy, streaming);
     world.executor.run_to_the_end();
@@ -77,16 +69,13 @@ TEST_P(ExchangeChunks, a_retry_replays_it_with_its_length) {
     EXPECT_EQ(again.header("Idempotency-Replayed"), "true");
     EXPECT_NE(again.header("Idempotency-Expires"), "");
     EXPECT_EQ(again.reply().streamed_length, whole.size());
-    EXPECT_EQ(again.told(), whole);
-    EXPECT_EQ(again.stream_end(), Kind::end);
+    EXPECT_EQ(again.stream(), whole + " (end)");
   }
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
 TEST_P(ExchangeChunks, a_replay_goes_on_where_its_client_was) {
-  world.backend.then(streams(twenty, 10ms));
-  world.ask(streaming);
-  world.executor.run_to_the_end();
+  world.stream_when(streams(twenty, 10ms));
   struct Resumed {
     std::string field;
     std::size_t offset;
@@ -103,22 +92,17 @@ TEST_P(ExchangeChunks, a_replay_goes_on_where_its_client_was) {
 }
 
 TEST_P(ExchangeChunks, missing_chunks_are_reported_before_the_reply_begins) {
-  world.backend.then(streams(twenty, 10ms));
-  world.ask(streaming);
-  world.executor.run_to_the_end();
+  world.stream_when(streams(twenty, 10ms));
   world.store.fail_next(Verb::read, Fault::no_chunks);
   EXPECT_EQ(world.ask(streaming).code(), "response-not-kept");
 }
 
 TEST_P(ExchangeChunks, chunks_that_are_gone_in_the_middle_cut_the_replay_off) {
-  world.backend.then(streams(twenty, 10ms));
-  world.ask(streaming);
-  world.executor.run_to_the_end();
+  world.stream_when(streams(twenty, 10ms));
   world.store.fail_when([reads = 0](const Op& op, std::size_t) mutable {
     return op.verb == Verb::read && ++reads == 2 ? Fault::no_chunks : Fault::none;
   });
-  const Call& again = world.ask(streaming);
-  world.executor.run_to_the_end();
+  const Call& again = world.stream();
   EXPECT_TRUE(whole.starts_with(again.told()));
   EXPECT_GT(again.told().size(), 0U);
   EXPECT_LT(again.told().size(), whole.size());
@@ -126,23 +110,17 @@ TEST_P(ExchangeChunks, chunks_that_are_gone_in_the_middle_cut_the_replay_off) {
 }
 
 TEST_P(ExchangeChunks, each_read_of_a_replay_fails_in_turn) {
-  world.backend.then(streams(twenty, 10ms));
-  world.ask(streaming);
-  world.executor.run_to_the_end();
+  world.stream_when(streams(twenty, 10ms));
   for (int failing = 1; failing < 8; ++failing) {
     world.store.fail_when([failing, reads = 0](const Op& op, std::size_t) mutable {
       return op.verb == Verb::read && ++reads == failing ? Fault::before : Fault::none;
     });
-    const Call& again = world.ask(streaming);
-    world.executor.run_to_the_end();
-    EXPECT_EQ(again.told(), whole) << failing;
-    EXPECT_EQ(again.stream_end(), Kind::end);
+    EXPECT_EQ(world.stream().stream(), whole + " (end)");
   }
 }
 
 TEST_P(ExchangeChunks, readers_attach_here_and_elsewhere_however_late) {
-  world.backend.then(streams(twenty, 100ms));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams(twenty, 100ms), streaming);
   std::vector<const Call*> readers = {&owner};
   for (int i = 0; i < 4; ++i) {
     world.executor.advance(490ms);
@@ -151,8 +129,8 @@ TEST_P(ExchangeChunks, readers_attach_here_and_elsewhere_however_late) {
   }
   world.executor.run_to_the_end();
   for (const Call* reader : readers) {
-    EXPECT_EQ(reader->told(), whole);
-    EXPECT_EQ(reader->stream_end(), Kind::end);
+    EXPECT_EQ(reader->stream(), whole + " (end)");
+    EXPECT_EQ(reader->idempotency_status(), reader == &owner ? "executed" : "attached");
   }
   EXPECT_EQ(world.backend.executions(), 1U);
 }
@@ -161,26 +139,20 @@ TEST_P(ExchangeChunks, a_large_document_is_recorded_as_it_comes) {
   world.backend.then(large_document());
   world.policy.record.max_body = whole.size();
   world.policy.record.max_stream = 1;
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
+  const Call& call = world.stream();
   EXPECT_EQ(call.reply().streamed_length, whole.size());
-  EXPECT_EQ(call.told(), whole);
-  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(call.stream(), whole + " (end)");
   EXPECT_EQ(world.record()->body_kept, BodyKept::in_chunks);
-  const Call& again = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(again.told(), whole);
+  EXPECT_EQ(world.stream().told(), whole);
 }
 
 TEST_P(ExchangeChunks, a_document_that_is_too_large_is_recorded_when_it_came_whole) {
-  world.backend.then(too_large());
-  const Call& call = world.send(streaming);
+  const Call& call = world.send_when(too_large(), streaming);
   world.executor.advance(50ms);
-  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_EQ(world.state(), State::started);
   EXPECT_EQ(world.other.send(world.policy, streaming).told(), "");
   world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), whole);
-  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(call.stream(), whole + " (end)");
   const auto recorded = std::ranges::find(world.trace, "finish succeeded: done");
   ASSERT_NE(recorded, world.trace.end());
   EXPECT_NE(std::find(recorded, world.trace.end(), "told: \n"), world.trace.end()) << "its last byte comes after";
@@ -193,53 +165,50 @@ TEST_P(ExchangeChunks, a_document_that_is_too_large_is_recorded_when_it_came_who
 TEST_P(ExchangeChunks, a_document_that_is_too_large_and_breaks_off_is_unknown) {
   BackendScript cut = too_large();
   cut.ends_with = Kind::broken;
-  world.backend.then(cut);
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
+  const Call& call = world.stream_when(cut);
   EXPECT_EQ(call.stream_end(), Kind::broken);
   EXPECT_LT(call.told().size(), whole.size());
-  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.state(), State::unknown);
   EXPECT_EQ(world.gateway.outcomes(ClaimEnd::unknown), 1U);
 }
 
 TEST_P(ExchangeChunks, a_client_that_leaves_a_document_that_is_too_large_changes_nothing) {
-  world.backend.then(too_large());
-  Call& call = world.send(streaming);
+  Call& call = world.send_when(too_large(), streaming);
   world.executor.advance(50ms);
   call.leave();
   world.executor.run_to_the_end();
-  EXPECT_EQ(world.record()->state, State::succeeded);
+  EXPECT_EQ(world.state(), State::succeeded);
 }
 
 // Whatever step of the store fails, and whether or not it was done: what was told is a prefix of the response, it ends
 // cleanly only if it is recorded, and nothing is executed twice.
 TEST_P(ExchangeChunks, each_step_of_the_store_fails_in_turn) {
-  const std::vector<std::string> ten = parts(10);
-  for (const Fault fault : {Fault::before, Fault::after}) {
-    for (std::size_t step = 0;; ++step) {
-      World it(GetParam().shared, GetParam().execution);
-      it.policy.on_unknown = OnUnknown::hold;
-      it.store.fail_when([&](const Op& op, std::size_t at) {
-        return at >= step && at < step + 3 && op.verb != Verb::claim ? fault : Fault::none;
-      });
-      it.backend.then(streams(ten, 10ms));
-      const Call& call = it.send(streaming);
-      it.executor.advance(35ms);
-      const Call& there = it.other.send(it.policy, streaming);
-      it.executor.run_to_the_end();
-      for (const Call* reader : {&call, &there}) {
-        EXPECT_TRUE(whole.starts_with(reader->told()));
-        if (reader->stream_end() != Kind::end) continue;
-        EXPECT_EQ(reader->told(), whole_of(ten));
-        EXPECT_EQ(it.record()->state, State::succeeded);
+  for (const auto& [sent, each] : {std::pair(parts(10), 10ms), std::pair(std::vector<std::string>{"a", "bc"}, 20ms)}) {
+    for (const Fault fault : {Fault::before, Fault::after}) {
+      for (std::size_t step = 0;; ++step) {
+        SCOPED_TRACE(testing::Message() << sent.size() << " parts, step " << step << ", fault " << int(fault));
+        World it(GetParam().shared, GetParam().execution);
+        it.policy.on_unknown = OnUnknown::hold;
+        it.store.fail_when([&](const Op& op, std::size_t at) {
+          return at >= step && at < step + 3 && op.verb != Verb::claim ? fault : Fault::none;
+        });
+        const Call& call = it.send_when(streams(sent, each), streaming);
+        it.executor.advance(35ms);
+        const Call& there = it.other.send(it.policy, streaming);
+        it.executor.run_to_the_end();
+        for (const Call* reader : {&call, &there}) {
+          EXPECT_TRUE(whole_of(sent).starts_with(reader->told()));
+          if (reader->stream_end() != Kind::end) continue;
+          EXPECT_EQ(reader->told(), whole_of(sent));
+          EXPECT_EQ(it.state(), State::succeeded);
+        }
+        const bool reached = it.store.steps() > step;
+        it.store.heal();
+        const Call& again = it.stream();
+        EXPECT_TRUE(got(again).starts_with(call.told()) || !again.code().empty()) << got(again).size();
+        EXPECT_LE(it.backend.executions(), 1U);
+        if (!reached) break;
       }
-      const bool reached = it.store.steps() > step;
-      it.store.heal();
-      const Call& again = it.send(streaming);
-      it.executor.run_to_the_end();
-      EXPECT_TRUE(again.told().starts_with(call.told()) || !again.code().empty()) << again.told().size();
-      EXPECT_LE(it.backend.executions(), 1U);
-      if (!reached) break;
     }
   }
 }
@@ -249,9 +218,8 @@ TEST(ExchangeChunksLease, a_long_stream_does_not_survive_a_handed_claim) {
   World world;
   world.policy.on_unknown = OnUnknown::retry;
   world.policy.lease = 2s;
-  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
-  world.backend.then(streams(twenty, 250ms));
-  const Call& owner = world.send(streaming);
+  world.store.fail_every(Verb::renew);
+  const Call& owner = world.send_when(streams(twenty, 250ms), streaming);
   world.executor.advance(2500ms);
   const Call& retry = world.send(streaming);  // gets the lapsed claim, and this process has it at work
   world.executor.run_to_the_end();
@@ -259,7 +227,7 @@ TEST(ExchangeChunksLease, a_long_stream_does_not_survive_a_handed_claim) {
     EXPECT_TRUE(whole.starts_with(reader->told()));
     EXPECT_EQ(reader->stream_end(), Kind::broken);
   }
-  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.state(), State::unknown);
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
@@ -307,8 +275,7 @@ TEST_P(ExchangeChunks, readers_go_on_in_what_the_backend_committed) {
 
 TEST_P(ExchangeChunks, readers_are_cut_off_where_the_backend_committed_something_else) {
   commit_before(world, 3, BodyKept::yes, committed(std::string(500'000, 'x')));
-  world.backend.then(streams(twenty, 100ms));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams(twenty, 100ms), streaming);
   world.executor.advance(150ms);
   const Call& there = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
@@ -320,8 +287,7 @@ TEST_P(ExchangeChunks, readers_are_cut_off_where_the_backend_committed_something
 
 TEST_P(ExchangeChunks, a_response_that_was_committed_before_its_head_is_told_instead) {
   commit_before(world, 0, BodyKept::yes, committed("committed"));
-  world.backend.then(streams(twenty, 100ms));
-  const Call& call = world.ask(streaming);
+  const Call& call = world.ask_when(streams(twenty, 100ms), streaming);
   EXPECT_EQ(call.body(), "committed");
   EXPECT_EQ(call.idempotency_status(), "executed");
 }
@@ -331,8 +297,7 @@ TEST_P(ExchangeChunks, a_stream_that_was_stopped_is_cut_off_and_replayed_to_wher
   stopped.headers = "Content-Type: text/event-stream\r\nIdempotency-Stopped: true\r\n";
   stopped.in_chunks.emplace();
   commit_before(world, 11, BodyKept::in_chunks, encode(stopped));
-  world.backend.then(streams(twenty, 100ms));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams(twenty, 100ms), streaming);
   world.executor.advance(150ms);
   const Call& there = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
@@ -344,8 +309,7 @@ TEST_P(ExchangeChunks, a_stream_that_was_stopped_is_cut_off_and_replayed_to_wher
   EXPECT_EQ(world.gateway.metrics.streams_stopped.value(), 1U);
   EXPECT_EQ(world.gateway.metrics.streams_cut.value(), 0U);
   EXPECT_EQ(world.gateway.outcomes(ClaimEnd::succeeded), 1U);
-  const Call& again = world.ask(streaming);
-  world.executor.run_to_the_end();
+  const Call& again = world.stream();
   EXPECT_EQ(again.told(), ten);
   EXPECT_EQ(again.stream_end(), Kind::end);
   EXPECT_EQ(again.header("Idempotency-Stopped"), "true");
@@ -353,8 +317,7 @@ TEST_P(ExchangeChunks, a_stream_that_was_stopped_is_cut_off_and_replayed_to_wher
 }
 
 TEST_P(ExchangeChunks, a_stop_is_noticed_while_the_backend_is_silent) {
-  world.backend.then(streams({"one", "two"}, 1min));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams({"one", "two"}, 1min), streaming);
   world.executor.advance(61s);
   StoredResponse stopped = stream_head;
   stopped.in_chunks.emplace();
@@ -366,10 +329,8 @@ TEST_P(ExchangeChunks, a_stop_is_noticed_while_the_backend_is_silent) {
   // Here it is said; another gateway's owner finds its lease gone.
   if (GetParam().shared == Shared::no) world.gateway.ports().streams->find(operation(1))->ask_owner_to_look();
   world.executor.advance(GetParam().shared == Shared::no ? Duration(2s) : world.policy.lease / 3 + 2s);
-  EXPECT_EQ(owner.told(), "one");
-  EXPECT_EQ(owner.stream_end(), Kind::broken);
+  EXPECT_EQ(owner.stream(), "one (broken)");
   EXPECT_EQ(world.gateway.metrics.streams_stopped.value(), 1U);
 }
 
-}  // namespace exchange_chunks_test
-}  // namespace once::gateway
+}  // namespace once::gateway::exchange_chunks_test

@@ -4,8 +4,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace exchange_fault_test {
+namespace once::gateway::exchange_fault_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -63,7 +62,7 @@ TEST_P(ExchangeFault, without_a_claim_nothing_is_sent) {
 TEST_P(ExchangeFault, a_claim_that_was_made_but_never_confirmed_is_taken_back) {
   world.store.fail_next(Verb::claim, Fault::after, 2);
   EXPECT_EQ(world.ask().code(), "store-unavailable");
-  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_EQ(world.state(), State::started);
   EXPECT_EQ(world.ask().code(), "in-flight");
   world.executor.run_to_the_end();
   EXPECT_EQ(world.trace.back(), "release: done");
@@ -73,7 +72,7 @@ TEST_P(ExchangeFault, a_claim_that_was_made_but_never_confirmed_is_taken_back) {
 }
 
 // The store times out, and what it was asked comes to it later than what it was asked next.
-struct LateClaim {
+struct ExchangeLateClaim : testing::Test {
   // The next claim is answered as failed and does not reach the store.
   void withhold_next() {
     world.store.fail_when([this](const Op& op, std::size_t) {
@@ -88,98 +87,84 @@ struct LateClaim {
   std::optional<Op> late;
 };
 
-TEST(ExchangeLateClaim, is_taken_back_when_asking_again_said_something_else) {
-  LateClaim claim;
-  World& world = claim.world;
+TEST_F(ExchangeLateClaim, is_taken_back_when_asking_again_said_something_else) {
   world.policy.on_unknown = OnUnknown::hold;
   world.backend.then(after(3s, answer_with(500, "")));
   const Call& owner = world.other.send(world.policy);
   world.executor.advance(100ms);
-  claim.withhold_next();
+  withhold_next();
   EXPECT_EQ(world.ask().code(), "in-flight");
-  EXPECT_TRUE(world.executor.run_until([&] { return owner.ended(); }));
-  claim.arrive();
-  EXPECT_EQ(world.record()->nonce, claim.late->nonce) << "nobody owns it";
+  world.run_until_ended(owner);
+  arrive();
+  EXPECT_EQ(world.record()->nonce, late->nonce) << "nobody owns it";
   world.executor.run_to_the_end();
   EXPECT_EQ(world.ask().status(), 201);
   EXPECT_EQ(world.backend.executions(), 2U);
 }
 
-TEST(ExchangeLateClaim, does_not_keep_its_own_request_waiting) {
-  LateClaim claim;
-  World& world = claim.world;
+TEST_F(ExchangeLateClaim, does_not_keep_its_own_request_waiting) {
   world.policy.on_unknown = OnUnknown::hold;
   world.policy.in_flight = InFlight::wait;
   world.policy.wait_limit = 30s;
   world.backend.then(after(3s, answer_with(500, "")));
   const Call& owner = world.other.send(world.policy);
   world.executor.advance(100ms);
-  claim.withhold_next();
+  withhold_next();
   const Call& retry = world.send();
-  EXPECT_TRUE(world.executor.run_until([&] { return owner.ended(); }));
-  claim.arrive();
-  EXPECT_TRUE(world.executor.run_until([&] { return retry.ended(); }));
+  world.run_until_ended(owner);
+  arrive();
+  world.run_until_ended(retry);
   EXPECT_EQ(retry.status(), 201);
   EXPECT_EQ(world.backend.executions(), 2U);
 }
 
-TEST(ExchangeLateClaim, is_taken_back_when_the_store_did_not_answer_at_all) {
-  LateClaim claim;
-  World& world = claim.world;
+TEST_F(ExchangeLateClaim, is_taken_back_when_the_store_did_not_answer_at_all) {
   world.policy.on_unknown = OnUnknown::hold;
   world.store.fail_when([&](const Op& op, std::size_t) {
     if (op.verb != Verb::claim) return Fault::none;
-    claim.late = op;
+    late = op;
     return Fault::before;
   });
   EXPECT_EQ(world.ask().code(), "store-unavailable");
   world.store.heal();
   world.executor.advance(2s);
   EXPECT_EQ(world.trace.back(), "release: lost");
-  claim.arrive();
+  arrive();
   world.executor.run_to_the_end();
   EXPECT_FALSE(world.record().has_value());
 }
 
-TEST_P(ExchangeFault, a_claim_is_taken_back_as_soon_as_the_store_answers_again) {
-  const Time healed = world.clock.now() + 10s;
-  world.store.fail_when([&, claims = 0](const Op& op, std::size_t) mutable {
-    if (op.verb == Verb::claim) return ++claims <= 2 ? Fault::after : Fault::none;
-    return world.clock.now() < healed ? Fault::before : Fault::none;
+// A store that is down until then: it makes the first claims, whose answers are lost, and takes none of them back.
+void down_until(World& world, Time healed) {
+  world.store.fail_when([&world, healed, claims = 0](const Op& op, std::size_t) mutable {
+    if (op.verb == Verb::claim && ++claims <= 2) return Fault::after;
+    return op.verb != Verb::claim && world.clock.now() < healed ? Fault::before : Fault::none;
   });
+}
+
+TEST_P(ExchangeFault, a_claim_is_taken_back_as_soon_as_the_store_answers_again) {
+  down_until(world, world.clock.now() + 10s);
   world.ask();
   world.executor.advance(9s);
-  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_EQ(world.state(), State::started);
   world.executor.advance(3s);
   EXPECT_FALSE(world.record().has_value());
 }
 
-// The process is the owner of its claims in a store that is not shared, so nobody else will ever end this one.
-TEST_P(ExchangeFault, a_key_is_not_wedged_by_a_store_that_was_down_for_longer_than_a_lease) {
-  const Time healed = world.clock.now() + world.policy.lease + 30s;
-  world.policy.on_unknown = OnUnknown::retry;
-  world.store.fail_when([&, claims = 0](const Op& op, std::size_t) mutable {
-    if (op.verb == Verb::claim && ++claims <= 2) return Fault::after;
-    return world.clock.now() < healed ? Fault::before : Fault::none;
-  });
-  world.ask();
-  world.executor.advance(healed - world.clock.now() + 5s);
-  EXPECT_EQ(world.ask().status(), 201);
-}
-
-// Nothing was sent, so it must not read as unknown when the lease is over.
+// In a store that is not shared the process is the owner of its claims, so nobody else will ever end this one. And
+// nothing was sent, so it must not read as unknown when the lease is over.
 TEST_P(ExchangeFault, a_claim_is_taken_back_however_long_after_its_lease_the_store_comes_back) {
   world.policy.on_unknown = OnUnknown::hold;
-  const Time healed = world.clock.now() + world.policy.lease * 20;
-  world.store.fail_when([&, claims = 0](const Op& op, std::size_t) mutable {
-    if (op.verb == Verb::claim) return ++claims <= 2 ? Fault::after : Fault::none;
-    return world.clock.now() < healed ? Fault::before : Fault::none;
-  });
-  EXPECT_EQ(world.ask().code(), "store-unavailable");
-  world.executor.advance(healed - world.clock.now() + 1min);
-  EXPECT_FALSE(world.record().has_value());
-  EXPECT_EQ(world.ask().status(), 201);
-  EXPECT_EQ(world.backend.executions(), 1U);
+  int key = 0;
+  for (const Duration down : {world.policy.lease + 30s, world.policy.lease * 20}) {
+    ++key;
+    down_until(world, world.clock.now() + down);
+    EXPECT_EQ(world.ask({.key = key}).code(), "store-unavailable");
+    world.executor.advance(down + 1min);
+    EXPECT_FALSE(world.record(key).has_value());
+    EXPECT_EQ(world.ask({.key = key}).status(), 201);
+  }
+  EXPECT_EQ(world.backend.executions(), 2U);
 }
 
 TEST(ExchangeOutage, a_claim_whose_record_has_expired_is_not_taken_back_for_ever) {
@@ -197,27 +182,29 @@ TEST_P(ExchangeFault, a_waiter_hears_that_a_claim_was_taken_back) {
   world.policy.in_flight = InFlight::wait;
   world.store.fail_next(Verb::claim, Fault::after, 2);
   world.ask();
-  const Call& waiter = world.ask();
-  EXPECT_EQ(waiter.status(), 201);
+  EXPECT_EQ(world.ask().status(), 201);
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-TEST_P(ExchangeFault, a_full_store_is_not_asked_twice) {
-  world.store.fail_next(Verb::claim, Fault::full);
-  const Call& call = world.ask();
-  EXPECT_THAT(world.trace, ElementsAre("claim: failed", "reply: 503 rejected"));
-  EXPECT_EQ(call.code(), "store-full");
-  EXPECT_EQ(call.retry_after(), "1");
-  EXPECT_EQ(world.gateway.metrics.store_full.value(), 1U);
+TEST_P(ExchangeFault, a_full_store_is_not_asked_twice_and_not_bypassed) {
+  for (const StoreDown store_down : {StoreDown::reject, StoreDown::bypass}) {
+    world.trace.clear();
+    world.policy.store_down = store_down;
+    world.store.fail_next(Verb::claim, Fault::full);
+    const Call& call = world.ask();
+    EXPECT_THAT(world.trace, ElementsAre("claim: failed", "reply: 503 rejected"));
+    EXPECT_EQ(call.code(), "store-full");
+    EXPECT_EQ(call.retry_after(), "1");
+  }
+  EXPECT_EQ(world.gateway.metrics.store_full.value(), 2U);
   EXPECT_EQ(world.gateway.metrics.store_errors.value(), 0U) << "it works, and has no room";
   EXPECT_EQ(world.backend.executions(), 0U);
 }
 
 TEST_P(ExchangeFault, a_route_may_prefer_an_unprotected_request_to_none) {
   world.policy.store_down = StoreDown::bypass;
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  world.backend.then(answer_with(201, "unprotected", "Set-Cookie: s=1\r\n"));
-  const Call& call = world.ask();
+  world.store.go_down();
+  const Call& call = world.ask_when(answer_with(201, "unprotected", "Set-Cookie: s=1\r\n"));
   EXPECT_THAT(world.trace, ElementsAre("claim: failed", "claim: failed", "send: attempt -", "reply: 201 bypassed"));
   EXPECT_EQ(call.body(), "unprotected");
   EXPECT_EQ(call.idempotency_status(), "bypassed");
@@ -229,96 +216,60 @@ TEST_P(ExchangeFault, a_route_may_prefer_an_unprotected_request_to_none) {
 
 TEST_P(ExchangeFault, a_bypassed_request_says_what_became_of_it) {
   world.policy.store_down = StoreDown::bypass;
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  const std::map<Delivery, std::pair<int, std::string>> told = {{Delivery::not_sent, {502, "bad-gateway"}},
-                                                                {Delivery::lost, {502, "backend-lost"}},
-                                                                {Delivery::truncated, {502, "backend-lost"}},
-                                                                {Delivery::timed_out, {504, "gateway-timeout"}}};
+  world.store.go_down();
+  const std::map<Delivery, std::string> told = {{Delivery::not_sent, "502 bypassed bad-gateway"},
+                                                {Delivery::lost, "502 bypassed backend-lost"},
+                                                {Delivery::truncated, "502 bypassed backend-lost"},
+                                                {Delivery::timed_out, "504 bypassed gateway-timeout"}};
   for (const auto& [delivery, expected] : told) {
-    world.backend.then(fails_with(delivery));
-    const Call& call = world.ask();
-    EXPECT_EQ(call.status(), expected.first);
-    EXPECT_EQ(call.code(), expected.second);
-    EXPECT_EQ(call.idempotency_status(), "bypassed");
+    const Call& call = world.ask_when(fails_with(delivery));
+    EXPECT_EQ(call.answer(), expected);
     EXPECT_EQ(call.retryable(), delivery == Delivery::not_sent);
   }
-  BackendScript large;
-  large.delivery = Delivery::oversize;
-  world.backend.then(large);
-  EXPECT_NE(world.ask().reply().source, nullptr);
+  EXPECT_NE(world.ask_when(fails_with(Delivery::oversize)).reply().source, nullptr);
 }
 
-// The claim was made, and nobody else could have worked under it.
+// The claim was made, and nobody else could have worked under it. Once the request was forwarded, a claim that may
+// stand must not be taken back: the next request would execute it again.
 TEST_P(ExchangeFault, what_a_bypassed_client_was_told_is_recorded_if_its_claim_was_made) {
   world.by_others = true;
   world.policy.store_down = StoreDown::bypass;
   world.policy.on_unknown = OnUnknown::hold;
-  world.store.fail_next(Verb::claim, Fault::after, 2);
-  world.backend.then(answer_with(201, "paid", "Idempotency-Policy: ttl=60\r\n"));
-  const Call& first = world.ask();
-  EXPECT_EQ(first.idempotency_status(), "bypassed");
-  EXPECT_EQ(first.body(), "paid");
-  world.executor.run_to_the_end();
-  ASSERT_EQ(world.record()->state, State::succeeded);
-  const Call& retry = world.ask();
-  EXPECT_EQ(retry.idempotency_status(), "replayed");
-  EXPECT_EQ(retry.status(), 201);
-  EXPECT_EQ(retry.body(), "paid");
-  EXPECT_EQ(world.backend.executions(), 1U);
-}
-
-TEST_P(ExchangeFault, a_bypassed_request_that_failed_is_executed_again) {
-  world.policy.store_down = StoreDown::bypass;
-  world.policy.on_unknown = OnUnknown::hold;
-  world.store.fail_next(Verb::claim, Fault::after, 2);
-  world.backend.then(answer_with(500));
-  EXPECT_EQ(world.ask().status(), 500);
-  world.executor.run_to_the_end();
-  ASSERT_EQ(world.record()->state, State::failed);
-  EXPECT_EQ(world.ask().idempotency_status(), "executed");
-}
-
-// Once it was forwarded, a claim that may stand must not be taken back: the next request would execute it again.
-TEST_P(ExchangeFault, a_claim_that_was_made_but_whose_bypassed_request_got_no_answer_is_unknown) {
-  world.policy.store_down = StoreDown::bypass;
-  world.policy.on_unknown = OnUnknown::hold;
-  world.store.fail_next(Verb::claim, Fault::after, 2);
-  world.backend.then(fails_with(Delivery::lost));
-  EXPECT_EQ(world.ask().idempotency_status(), "bypassed");
-  world.executor.run_to_the_end();
-  ASSERT_TRUE(world.record().has_value());
-  EXPECT_EQ(world.record()->state, State::unknown);
-  EXPECT_EQ(world.ask().code(), "outcome-unknown");
-  EXPECT_EQ(world.backend.executions(), 1U);
+  struct Row {
+    BackendScript script;
+    std::string told;
+    std::optional<State> state;
+    std::string retry;
+  };
+  const Row rows[] = {
+      {answer_with(201, "paid", "Idempotency-Policy: ttl=60\r\n"), "201 bypassed paid", State::succeeded,
+       "201 replayed paid"},
+      {answer_with(500), "500 bypassed done", State::failed, "201 executed done"},
+      {fails_with(Delivery::lost), "502 bypassed backend-lost", State::unknown, "409 unknown outcome-unknown"},
+      {fails_with(Delivery::not_sent), "502 bypassed bad-gateway", std::nullopt, "201 executed done"},
+  };
+  int key = 0;
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.told);
+    world.store.fail_next(Verb::claim, Fault::after, 2);
+    EXPECT_EQ(world.ask_when(row.script, {.key = ++key}).answer(), row.told);
+    world.executor.advance(10s);
+    EXPECT_EQ(world.state(key), row.state);
+    EXPECT_EQ(world.ask({.key = key}).answer(), row.retry);
+  }
+  EXPECT_EQ(world.backend.executions(), 6U);
 }
 
 TEST_P(ExchangeFault, a_claim_is_not_taken_back_while_its_bypassed_request_is_at_the_backend) {
   world.by_others = true;
   world.policy.store_down = StoreDown::bypass;
   world.store.fail_next(Verb::claim, Fault::after, 2);
-  world.backend.then(after(10s, BackendScript()));
-  const Call& call = world.send();
+  const Call& call = world.send_when(after(10s, BackendScript()));
   world.executor.advance(5s);
   EXPECT_EQ(world.ask().code(), "in-flight");
-  EXPECT_EQ(world.record()->state, State::started);
-  EXPECT_TRUE(world.executor.run_until([&] { return call.ended(); }));
+  EXPECT_EQ(world.state(), State::started);
+  world.run_until_ended(call);
   EXPECT_EQ(world.backend.executions(), 1U);
-}
-
-TEST_P(ExchangeFault, a_claim_that_was_made_but_whose_bypassed_request_was_not_sent_is_taken_back) {
-  world.policy.store_down = StoreDown::bypass;
-  world.store.fail_next(Verb::claim, Fault::after, 2);
-  world.backend.then(fails_with(Delivery::not_sent));
-  EXPECT_EQ(world.ask().code(), "bad-gateway");
-  world.executor.run_to_the_end();
-  EXPECT_FALSE(world.record().has_value());
-}
-
-TEST_P(ExchangeFault, a_full_store_is_no_reason_to_go_unprotected) {
-  world.policy.store_down = StoreDown::bypass;
-  world.store.fail_next(Verb::claim, Fault::full);
-  EXPECT_EQ(world.ask().code(), "store-full");
-  EXPECT_EQ(world.backend.executions(), 0U);
 }
 
 TEST_P(ExchangeFault, an_outcome_is_recorded_however_often_it_takes) {
@@ -329,7 +280,7 @@ TEST_P(ExchangeFault, an_outcome_is_recorded_however_often_it_takes) {
       const Call& call = world.ask({.key = key});
       EXPECT_EQ(call.status(), 201);
       EXPECT_NE(call.header("Idempotency-Expires"), "");
-      EXPECT_EQ(world.record(key)->state, State::succeeded);
+      EXPECT_EQ(world.state(key), State::succeeded);
       EXPECT_EQ(world.ask({.key = key}).idempotency_status(), "replayed");
     }
   }
@@ -338,8 +289,7 @@ TEST_P(ExchangeFault, an_outcome_is_recorded_however_often_it_takes) {
 }
 
 TEST_P(ExchangeFault, an_outcome_that_cannot_be_recorded_is_unknown_to_its_client) {
-  world.store.fail_when(
-      [](const Op& op, std::size_t) { return op.verb == Verb::finish ? Fault::before : Fault::none; });
+  world.store.fail_every(Verb::finish);
   const Time sent = world.clock.now();
   const Call& call = world.ask();
   EXPECT_EQ(call.status(), 503);
@@ -348,8 +298,7 @@ TEST_P(ExchangeFault, an_outcome_that_cannot_be_recorded_is_unknown_to_its_clien
   EXPECT_EQ(world.gateway.outcomes(ClaimEnd::succeeded), 0U);
   EXPECT_EQ(call.idempotency_status(), "unknown");
   EXPECT_EQ(call.retry_after(), "30");
-  EXPECT_GE(world.clock.now() - sent, world.policy.lease);
-  EXPECT_LE(world.clock.now() - sent, world.policy.lease + 5s);
+  world.expect_since(sent, world.policy.lease, world.policy.lease + 5s);
   // Whoever asks next must not execute it: it was executed.
   const Call& retry = world.ask();
   EXPECT_EQ(retry.status(), 409);
@@ -370,8 +319,7 @@ TEST_P(ExchangeFault, a_client_does_not_wait_for_a_store_that_has_failed_for_goo
 }
 
 TEST_P(ExchangeFault, a_key_is_not_in_flight_for_ever_after_an_outcome_could_not_be_recorded) {
-  world.store.fail_when(
-      [](const Op& op, std::size_t) { return op.verb == Verb::finish ? Fault::before : Fault::none; });
+  world.store.fail_every(Verb::finish);
   world.ask();
   world.store.heal();
   world.executor.advance(5s);
@@ -383,10 +331,8 @@ TEST_P(ExchangeFault, a_key_is_not_in_flight_for_ever_after_an_outcome_could_not
 }
 
 TEST_P(ExchangeFault, an_unknown_outcome_that_cannot_be_recorded_is_unknown_all_the_same) {
-  world.store.fail_when(
-      [](const Op& op, std::size_t) { return op.verb == Verb::finish ? Fault::before : Fault::none; });
-  world.backend.then(fails_with(Delivery::timed_out));
-  EXPECT_EQ(world.ask().status(), 504);
+  world.store.fail_every(Verb::finish);
+  EXPECT_EQ(world.ask_when(fails_with(Delivery::timed_out)).status(), 504);
   EXPECT_EQ(world.ask().status(), 409);
   EXPECT_EQ(world.backend.executions(), 1U);
   world.store.heal();
@@ -398,7 +344,7 @@ TEST_P(ExchangeFault, a_client_does_not_wait_for_a_release_that_does_not_get_thr
   const Time sent = world.clock.now();
   EXPECT_EQ(world.ask().body(), "slow down");
   EXPECT_LE(world.clock.now() - sent, 10ms);
-  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_EQ(world.state(), State::started);
   world.executor.run_to_the_end();
   EXPECT_FALSE(world.record().has_value());
   EXPECT_EQ(std::ranges::count(world.trace, "release: failed"), 5);
@@ -407,8 +353,7 @@ TEST_P(ExchangeFault, a_client_does_not_wait_for_a_release_that_does_not_get_thr
 
 TEST_P(ExchangeFault, a_release_whose_answer_was_lost_is_done) {
   world.store.fail_next(Verb::release, Fault::after);
-  world.backend.then(fails_with(Delivery::not_sent));
-  EXPECT_EQ(world.ask().status(), 502);
+  EXPECT_EQ(world.ask_when(fails_with(Delivery::not_sent)).status(), 502);
   world.executor.run_to_the_end();
   EXPECT_EQ(world.trace.back(), "release: lost");
   EXPECT_FALSE(world.record().has_value());
@@ -417,22 +362,20 @@ TEST_P(ExchangeFault, a_release_whose_answer_was_lost_is_done) {
 // A late release must not take the next owner's claim away.
 TEST_P(ExchangeFault, a_late_release_releases_only_its_own_claim) {
   world.store.fail_next(Verb::release, Fault::after);
-  world.backend.then(fails_with(Delivery::not_sent));
-  world.ask();
-  world.backend.then(after(5s, BackendScript()));
-  const Call& next = world.send();
-  EXPECT_TRUE(world.executor.run_until([&] { return next.ended(); }));
+  world.ask_when(fails_with(Delivery::not_sent));
+  const Call& next = world.send_when(after(5s, BackendScript()));
+  world.run_until_ended(next);
   EXPECT_EQ(next.status(), 201);
-  EXPECT_EQ(world.record()->state, State::succeeded);
+  EXPECT_EQ(world.state(), State::succeeded);
 }
 
 TEST(ExchangeOutage, an_outage_does_not_pile_up_claims_to_be_taken_back_without_end) {
   World world(Shared::no, Execution::at_once);
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  world.store.go_down();
   Call& call = world.ask();
   for (int i = 0; i < 10'100; ++i) {
     call.start({});
-    ASSERT_TRUE(world.executor.run_until([&] { return call.ended(); }));
+    world.run_until_ended(call);
   }
   EXPECT_EQ(call.code(), "store-unavailable");
   EXPECT_LE(world.gateway.metrics.unsettled.value(), 10'000U);
@@ -484,5 +427,4 @@ TEST_P(ExchangeFault, whichever_steps_fail_nothing_is_executed_twice_and_what_wa
   }
 }
 
-}  // namespace exchange_fault_test
-}  // namespace once::gateway
+}  // namespace once::gateway::exchange_fault_test

@@ -2,13 +2,10 @@
 // executed again, and how it ends decides what is recorded.
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace exchange_oversize_test {
+namespace once::gateway::exchange_oversize_test {
 
 using namespace std::chrono_literals;
 using Kind = http::BodyChunk::Kind;
-
-constexpr Ask streaming{.streams = true};
 
 using ExchangeOversize = EveryStore;
 INSTANTIATE_TEST_SUITE_P(Stores, ExchangeOversize, every_setting(), name_of_setting);
@@ -30,15 +27,13 @@ TEST_P(ExchangeOversize, no_second_execution_begins_while_it_comes_whatever_its_
   world.policy.record.gateway_errors = GatewayErrors::unknown;
   for (const int status : {200, 429, 500, 502}) {
     const int key = status % 256;
-    world.backend.then(large(status));
-    const Call& first = world.send({.key = key, .streams = true});
+    const Call& first = world.send_when(large(status), {.key = key, .streams = true});
     world.executor.advance(1500ms);
     const Call& retry = world.send({.key = key, .streams = true});
-    world.executor.run_until([&] { return retry.ended(); });
+    world.run_until_ended(retry);
     EXPECT_EQ(retry.code(), "in-flight") << status;
     world.executor.run_to_the_end();
-    EXPECT_EQ(first.told(), whole) << status;
-    EXPECT_EQ(first.stream_end(), Kind::end) << status;
+    EXPECT_EQ(first.stream(), "one two last (end)") << status;
   }
   EXPECT_EQ(world.backend.executions(), 4U);
 }
@@ -56,13 +51,10 @@ TEST_P(ExchangeOversize, when_it_has_come_whole_its_status_says_what_is_recorded
                         Case{502, GatewayErrors::unknown, State::unknown, "unknown"}}) {
     const int key = c.status % 256;
     world.policy.record.gateway_errors = c.gateway_errors;
-    world.backend.then(large(c.status));
-    const Call& call = world.ask({.key = key, .streams = true});
-    world.executor.run_to_the_end();
+    const Call& call = world.stream_when(large(c.status), {.key = key, .streams = true});
     EXPECT_EQ(call.told(), whole);
     EXPECT_EQ(call.idempotency_status(), c.told) << c.status;
-    const auto record = world.record(key);
-    EXPECT_EQ(record ? std::optional(record->state) : std::nullopt, c.state) << c.status;
+    EXPECT_EQ(world.state(key), c.state) << c.status;
   }
 }
 
@@ -71,11 +63,8 @@ TEST_P(ExchangeOversize, one_that_breaks_off_is_unknown_whatever_its_status) {
   for (const int status : {200, 429, 500}) {
     const int key = status % 256;
     world.backend.then(large(status, Kind::broken));
-    const Call& call = world.ask({.key = key, .streams = true});
-    world.executor.run_to_the_end();
-    EXPECT_EQ(call.stream_end(), Kind::broken) << status;
-    ASSERT_TRUE(world.record(key)) << status;
-    EXPECT_EQ(world.record(key)->state, State::unknown) << status;
+    EXPECT_EQ(world.stream({.key = key, .streams = true}).stream_end(), Kind::broken) << status;
+    EXPECT_EQ(world.state(key), State::unknown) << status;
     EXPECT_EQ(world.ask({.key = key}).code(), "outcome-unknown") << status;
   }
   EXPECT_EQ(world.backend.executions(), 3U);
@@ -83,31 +72,25 @@ TEST_P(ExchangeOversize, one_that_breaks_off_is_unknown_whatever_its_status) {
 
 TEST_P(ExchangeOversize, a_failure_that_cannot_be_recorded_does_not_end_cleanly) {
   if (GetParam().shared == Shared::no) return;  // without a lease it is tried until it is done
-  world.store.fail_when(
-      [](const Op& op, std::size_t) { return op.verb == Verb::finish ? Fault::before : Fault::none; });
-  world.backend.then(large(500));
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.stream_end(), Kind::broken);
+  world.store.fail_every(Verb::finish);
+  EXPECT_EQ(world.stream_when(large(500)).stream_end(), Kind::broken);
 }
 
 // A write to a resource is told before its end only if its response is too large.
 TEST_P(ExchangeOversize, a_write_to_a_resource_is_recorded_at_its_end) {
   const Ask write{.streams = true, .writes_resource = true};
   world.policy.on_unknown = OnUnknown::hold;
-  world.backend.then(large(200, Kind::broken));
-  const Call& broken = world.send(write);
+  const Call& broken = world.send_when(large(200, Kind::broken), write);
   world.executor.advance(1500ms);
-  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_EQ(world.state(), State::started);
   world.executor.run_to_the_end();
-  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.state(), State::unknown);
   EXPECT_FALSE(broken.reply().came_whole);
   world.backend.then(large(200));
   Ask other = write;
   other.key = 2;
-  const Call& call = world.ask(other);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(world.record(2)->state, State::succeeded);
+  const Call& call = world.stream(other);
+  EXPECT_EQ(world.state(2), State::succeeded);
   EXPECT_TRUE(call.reply().came_whole);
   EXPECT_EQ(world.ask(other).code(), "response-not-kept");
 }
@@ -122,20 +105,18 @@ class BypassedOversize : public EveryStore {
 INSTANTIATE_TEST_SUITE_P(Stores, BypassedOversize, every_setting(), name_of_setting);
 
 TEST_P(BypassedOversize, no_second_execution_begins_beside_it) {
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  world.backend.then(large(200));
-  const Call& first = world.send(streaming);
+  world.store.go_down();
+  const Call& first = world.send_when(large(200), streaming);
   ASSERT_TRUE(world.executor.run_until([&] { return !first.told().empty(); }));
   EXPECT_EQ(first.idempotency_status(), "bypassed");
   EXPECT_EQ(first.header("Idempotency-Attempt"), "");
   EXPECT_EQ(first.told(), "one ");
   const Call& down = world.send(streaming);
-  EXPECT_TRUE(world.executor.run_until([&] { return down.ended(); }));
+  world.run_until_ended(down);
   EXPECT_EQ(world.backend.executions(), 1U);
   world.store.heal();
   world.executor.run_to_the_end();
-  EXPECT_EQ(first.told(), whole);
-  EXPECT_EQ(first.stream_end(), Kind::end);
+  EXPECT_EQ(first.stream(), "one two last (end)");
   EXPECT_EQ(world.ask().idempotency_status(), "executed") << "nothing was recorded";
 }
 
@@ -145,11 +126,10 @@ TEST_P(BypassedOversize, how_it_ended_is_recorded_if_its_claim_was_made) {
   for (const Kind end : {Kind::end, Kind::broken}) {
     const int key = end == Kind::end ? 1 : 2;
     world.store.fail_next(Verb::claim, Fault::after, 2);
-    world.backend.then(large(200, end));
-    const Call& call = world.send({.key = key, .streams = true});
+    const Call& call = world.send_when(large(200, end), {.key = key, .streams = true});
     ASSERT_TRUE(world.executor.run_until([&] { return !call.told().empty(); }));
     EXPECT_EQ(call.idempotency_status(), "bypassed");
-    EXPECT_EQ(world.record(key)->state, State::started) << "while it comes";
+    EXPECT_EQ(world.state(key), State::started) << "while it comes";
     world.executor.run_to_the_end();
     EXPECT_EQ(call.stream_end(), end);
     EXPECT_EQ(world.ask({.key = key}).code(), end == Kind::end ? "response-not-kept" : "outcome-unknown");
@@ -159,17 +139,15 @@ TEST_P(BypassedOversize, how_it_ended_is_recorded_if_its_claim_was_made) {
 
 // The store is back, and the claim of a retry was handed to the request at work.
 TEST_P(BypassedOversize, one_that_breaks_off_under_a_claim_of_a_retry_is_unknown) {
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
-  world.backend.then(large(200, Kind::broken));
-  const Call& first = world.send(streaming);
+  world.store.go_down();
+  const Call& first = world.send_when(large(200, Kind::broken), streaming);
   ASSERT_TRUE(world.executor.run_until([&] { return !first.told().empty(); }));
   world.store.heal();
   EXPECT_EQ(world.ask().code(), "in-flight");
   world.executor.run_to_the_end();
   EXPECT_EQ(first.stream_end(), Kind::broken);
-  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.state(), State::unknown);
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-}  // namespace exchange_oversize_test
-}  // namespace once::gateway
+}  // namespace once::gateway::exchange_oversize_test

@@ -8,8 +8,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace exchange_race_test {
+namespace once::gateway::exchange_race_test {
 
 using namespace std::chrono_literals;
 
@@ -143,5 +142,4 @@ RC_GTEST_PROP(ExchangeRace, whatever_the_order_an_outcome_that_was_told_is_the_o
   race.settle();
 }
 
-}  // namespace exchange_race_test
-}  // namespace once::gateway
+}  // namespace once::gateway::exchange_race_test

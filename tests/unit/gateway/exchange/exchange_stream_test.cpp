@@ -1,14 +1,11 @@
 // Responses that are recorded as they stream: what is told when, and what stays of it when something fails.
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace exchange_stream_test {
+namespace once::gateway::exchange_stream_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using Kind = http::BodyChunk::Kind;
-
-constexpr Ask streaming{.streams = true};
 
 using ExchangeStream = EveryStore;
 INSTANTIATE_TEST_SUITE_P(Stores, ExchangeStream, every_setting(), name_of_setting);
@@ -20,29 +17,23 @@ BackendScript three_parts() {
 constexpr std::string_view all_three = "one two three";
 
 TEST_P(ExchangeStream, every_part_is_recorded_before_it_is_told) {
-  world.backend.then(three_parts());
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), all_three);
-  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(world.stream_when(three_parts()).stream(), "one two three (end)");
   EXPECT_THAT(world.trace, testing::ElementsAre("claim: execute", "send: attempt 1", "append: done", "append: done",
                                                 "told: one ", "append: done", "told: two ", "append: done",
                                                 "told: three", "finish succeeded: done", "reply: 200 executed"));
-  const auto record = world.record();
-  ASSERT_TRUE(record && record->outcome);
-  EXPECT_EQ(record->state, State::succeeded);
-  EXPECT_EQ(decode(*record->outcome)->body, all_three);
+  EXPECT_EQ(world.ask().answer(), "200 replayed one two three");
+  EXPECT_EQ(world.backend.executions(), 1U);
 }
 
 // With a length the last byte is the end, and nobody may take a response for whole that is not recorded.
-TEST_P(ExchangeStream, the_end_of_a_length_is_told_when_all_is_recorded) {
+BackendScript three_parts_with_length() {
   BackendScript script = three_parts();
   script.head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 13\r\n\r\n";
-  world.backend.then(script);
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), all_three);
-  EXPECT_EQ(call.stream_end(), Kind::end);
+  return script;
+}
+
+TEST_P(ExchangeStream, the_end_of_a_length_is_told_when_all_is_recorded) {
+  EXPECT_EQ(world.stream_when(three_parts_with_length()).stream(), "one two three (end)");
   const auto recorded = std::ranges::find(world.trace, "finish succeeded: done");
   EXPECT_EQ(std::ranges::find(world.trace, "told: three"), world.trace.end());
   EXPECT_LT(std::ranges::find(world.trace, "told: thre"), recorded);
@@ -51,54 +42,21 @@ TEST_P(ExchangeStream, the_end_of_a_length_is_told_when_all_is_recorded) {
 
 TEST_P(ExchangeStream, the_end_of_a_length_that_could_not_be_recorded_is_never_told) {
   if (GetParam().shared == Shared::no) return;  // without a lease it is tried until it is done
-  world.store.fail_when(
-      [](const Op& op, std::size_t) { return op.verb == Verb::finish ? Fault::before : Fault::none; });
-  BackendScript script = three_parts();
-  script.head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 13\r\n\r\n";
-  world.backend.then(script);
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), "one two thre");
-  EXPECT_EQ(call.stream_end(), Kind::broken);
+  world.store.fail_every(Verb::finish);
+  EXPECT_EQ(world.stream_when(three_parts_with_length()).stream(), "one two thre (broken)");
 }
 
 TEST_P(ExchangeStream, what_comes_while_an_append_is_under_way_gathers) {
   if (GetParam().execution == Execution::at_once) return;
   world.backend.then(streams({"a", "b", "c", "d"}));  // all at once
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), "abcd");
+  EXPECT_EQ(world.stream().told(), "abcd");
   EXPECT_EQ(std::ranges::count(world.trace, "append: done"), 3) << "the head, the first part, and the rest together";
 }
 
-TEST_P(ExchangeStream, a_retry_replays_it) {
-  world.backend.then(three_parts());
-  world.ask(streaming);
-  EXPECT_EQ(world.ask().body(), all_three);
-  EXPECT_EQ(world.backend.executions(), 1U);
-}
-
 TEST_P(ExchangeStream, without_a_client_that_takes_streams_nothing_is_attached) {
-  world.backend.then(three_parts());
-  world.send(streaming);
+  world.send_when(three_parts(), streaming);
   world.executor.advance(1500ms);
   EXPECT_EQ(world.ask().code(), "in-flight");
-}
-
-TEST_P(ExchangeStream, a_retry_attaches_on_this_gateway_and_on_another_one) {
-  world.backend.then(three_parts());
-  const Call& owner = world.send(streaming);
-  world.executor.advance(1500ms);
-  const Call& here = world.send(streaming);
-  const Call& there = world.other.send(world.policy, streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(owner.told(), all_three);
-  for (const Call* reader : {&here, &there}) {
-    EXPECT_EQ(reader->told(), all_three);
-    EXPECT_EQ(reader->stream_end(), Kind::end);
-    EXPECT_EQ(reader->idempotency_status(), "attached");
-  }
-  EXPECT_EQ(world.backend.executions(), 1U);
 }
 
 // The owner gives the key back, and another request takes it before the one that waits looks again.
@@ -109,10 +67,8 @@ TEST_P(ExchangeStream, a_request_that_waits_gets_no_stream_of_another_request) {
   const Call& owner = world.send(streaming);
   world.executor.advance(500ms);
   const Call& waiter = world.other.send(world.policy, streaming);
-  world.executor.run_until([&] { return owner.ended(); });
-  const Call& next = world.send({.content = 2, .streams = true});
-  world.executor.run_to_the_end();
-  EXPECT_EQ(next.told(), all_three);
+  world.run_until_ended(owner);
+  EXPECT_EQ(world.stream({.content = 2, .streams = true}).told(), all_three);
   EXPECT_EQ(waiter.told(), "");
   EXPECT_EQ(waiter.status(), 422);
 }
@@ -122,8 +78,7 @@ TEST_P(ExchangeStream, who_waits_for_a_stream_is_woken_by_its_head_its_chunks_an
   world.policy.in_flight = InFlight::wait;
   BackendScript script = streams({"one ", "two"}, 10s);
   script.takes = 10s;
-  world.backend.then(script);
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(script, streaming);
   world.executor.advance(500ms);
   const Call& waiter = world.send(streaming);
   const auto comes_to = [&](auto&& of_owner, auto&& of_waiter) {
@@ -135,15 +90,14 @@ TEST_P(ExchangeStream, who_waits_for_a_stream_is_woken_by_its_head_its_chunks_an
   comes_to([&] { return owner.reply().status != 0; }, [&] { return waiter.reply().status != 0; });
   comes_to([&] { return owner.told() == "one "; }, [&] { return waiter.told() == "one "; });
   comes_to([&] { return owner.told() == "one two"; }, [&] { return waiter.told() == "one two"; });
-  comes_to([&] { return world.record()->state == State::succeeded; },
+  comes_to([&] { return world.state() == State::succeeded; },
            [&] { return owner.stream_end().has_value() && waiter.stream_end().has_value(); });
   EXPECT_EQ(waiter.idempotency_status(), "attached");
 }
 
 TEST_P(ExchangeStream, who_reads_what_is_too_large_to_record_is_woken_by_each_part) {
   world.policy.record.max_stream = 2;
-  world.backend.then(streams({"abc", "def", "ghi", "jkl"}, 9700ms));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams({"abc", "def", "ghi", "jkl"}, 9700ms), streaming);
   EXPECT_TRUE(world.executor.run_until([&] { return owner.told() == "abcdef"; }));
   for (const std::string_view all : {"abcdefghi", "abcdefghijkl"}) {
     const Time before = world.clock.now();
@@ -153,8 +107,7 @@ TEST_P(ExchangeStream, who_reads_what_is_too_large_to_record_is_woken_by_each_pa
 }
 
 TEST_P(ExchangeStream, a_reader_goes_on_where_it_was) {
-  world.backend.then(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s));
-  world.send(streaming);
+  world.send_when(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s), streaming);
   world.executor.advance(2500ms);
   for (TestGateway* gateway : {&world.gateway, &world.other}) {
     const Call& by_id = gateway->send(world.policy, streaming, "Last-Event-ID: 1\r\n");
@@ -167,8 +120,7 @@ TEST_P(ExchangeStream, a_reader_goes_on_where_it_was) {
 }
 
 TEST_P(ExchangeStream, a_reader_with_a_part_of_another_attempt_begins_anew) {
-  world.backend.then(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s));
-  world.send(streaming);
+  world.send_when(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s), streaming);
   world.executor.advance(2500ms);
   constexpr std::string_view all = "id: 1\n\nid: 2\n\nid: 3\n\n";
   for (const bool ended : {false, true}) {
@@ -188,8 +140,7 @@ TEST_P(ExchangeStream, a_reader_with_a_part_of_another_attempt_begins_anew) {
 }
 
 TEST_P(ExchangeStream, a_client_that_leaves_changes_nothing) {
-  world.backend.then(three_parts());
-  Call& call = world.send(streaming);
+  Call& call = world.send_when(three_parts(), streaming);
   world.executor.advance(1500ms);
   call.leave();
   world.executor.run_to_the_end();
@@ -199,8 +150,7 @@ TEST_P(ExchangeStream, a_client_that_leaves_changes_nothing) {
 
 TEST_P(ExchangeStream, a_stream_that_nobody_reads_is_ended_where_the_route_says_so) {
   world.policy.record.abandon_after = 3s;
-  world.backend.then(streams({"a", "b", "c", "d", "e", "f", "g"}, 1s));
-  Call& call = world.send(streaming);
+  Call& call = world.send_when(streams({"a", "b", "c", "d", "e", "f", "g"}, 1s), streaming);
   world.executor.advance(1500ms);
   call.leave();
   const Call& other = world.send(streaming);
@@ -208,25 +158,22 @@ TEST_P(ExchangeStream, a_stream_that_nobody_reads_is_ended_where_the_route_says_
   EXPECT_EQ(other.told(), "abc");
   world.executor.run_to_the_end();
   EXPECT_EQ(other.told(), "abcdefg") << "somebody reads it";
-  EXPECT_EQ(world.record()->state, State::succeeded);
+  EXPECT_EQ(world.state(), State::succeeded);
 
-  world.backend.then(streams({"a", "b", "c", "d", "e", "f", "g"}, 1s));
-  Call& last = world.send({.key = 2, .streams = true});
+  Call& last = world.send_when(streams({"a", "b", "c", "d", "e", "f", "g"}, 1s), {.key = 2, .streams = true});
   world.executor.advance(1500ms);
   last.leave();
   world.executor.run_to_the_end();
-  EXPECT_EQ(world.record(2)->state, State::unknown);
+  EXPECT_EQ(world.state(2), State::unknown);
   world.policy.on_unknown = OnUnknown::hold;
-  const Call& prefix = world.send({.key = 2, .streams = true});
-  world.executor.run_to_the_end();
+  const Call& prefix = world.stream({.key = 2, .streams = true});
   EXPECT_EQ(prefix.told(), "abcde") << "three seconds after the second part, which found nobody";
   EXPECT_EQ(prefix.stream_end(), Kind::broken);
 }
 
 TEST_P(ExchangeStream, a_reader_that_comes_back_keeps_the_stream_going) {
   world.policy.record.abandon_after = 3s;
-  world.backend.then(streams({"a", "b", "c", "d", "e", "f", "g", "h", "i"}, 1s));
-  Call& first = world.send(streaming);
+  Call& first = world.send_when(streams({"a", "b", "c", "d", "e", "f", "g", "h", "i"}, 1s), streaming);
   world.executor.advance(1500ms);
   first.leave();
   world.executor.advance(2s);  // "b" and "c" have found nobody
@@ -235,98 +182,61 @@ TEST_P(ExchangeStream, a_reader_that_comes_back_keeps_the_stream_going) {
   EXPECT_EQ(back.told(), "abcde");
   back.leave();
   world.executor.advance(2s);  // it counts from then on, not from when the first one left
-  const Call& last = world.send(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(last.told(), "abcdefghi");
-  EXPECT_EQ(last.stream_end(), Kind::end);
-  EXPECT_EQ(world.record()->state, State::succeeded);
+  EXPECT_EQ(world.stream().stream(), "abcdefghi (end)");
+  EXPECT_EQ(world.state(), State::succeeded);
 }
 
 TEST_P(ExchangeStream, a_stream_that_breaks_off_is_unknown_and_keeps_its_prefix) {
   for (const Kind ending : {Kind::broken, Kind::timed_out}) {
     const int key = ending == Kind::broken ? 1 : 2;
-    BackendScript script = three_parts();
-    script.ends_with = ending;
-    world.backend.then(script);
-    const Call& call = world.ask({.key = key, .streams = true});
-    world.executor.run_to_the_end();
-    EXPECT_EQ(call.told(), all_three);
-    EXPECT_EQ(call.stream_end(), Kind::broken) << "never a clean end";
-    EXPECT_EQ(world.record(key)->state, State::unknown);
+    world.backend.then(ending_with(ending, three_parts()));
+    EXPECT_EQ(world.stream({.key = key, .streams = true}).stream(), "one two three (broken)") << "never a clean end";
+    EXPECT_EQ(world.state(key), State::unknown);
     world.policy.on_unknown = OnUnknown::hold;
     for (TestGateway* gateway : {&world.gateway, &world.other}) {
       const Call& again = gateway->send(world.policy, {.key = key, .streams = true});
       world.executor.run_to_the_end();
       EXPECT_EQ(again.idempotency_status(), "unknown");
-      EXPECT_EQ(again.told(), all_three);
-      EXPECT_EQ(again.stream_end(), Kind::broken);
+      EXPECT_EQ(again.stream(), "one two three (broken)");
     }
   }
   EXPECT_EQ(world.backend.executions(), 2U);
 }
 
 TEST_P(ExchangeStream, a_prefix_that_the_store_cannot_give_just_now_is_worth_a_retry) {
-  BackendScript script = three_parts();
-  script.ends_with = Kind::broken;
-  world.backend.then(script);
-  world.ask(streaming);
-  world.executor.run_to_the_end();
+  world.stream_when(ending_with(Kind::broken, three_parts()));
   world.policy.on_unknown = OnUnknown::hold;
-  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::read ? Fault::before : Fault::none; });
+  world.store.fail_every(Verb::read);
   EXPECT_EQ(world.ask(streaming).code(), "store-unavailable");
   world.store.heal();
-  const Call& again = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(again.told(), all_three);
+  EXPECT_EQ(world.stream().told(), all_three);
 }
 
 TEST_P(ExchangeStream, readers_of_a_new_attempt_see_only_that) {
-  BackendScript cut = three_parts();
-  cut.ends_with = Kind::broken;
-  world.backend.then(cut);
-  world.ask(streaming);
-  world.executor.run_to_the_end();
+  world.stream_when(ending_with(Kind::broken, three_parts()));
   world.policy.on_unknown = OnUnknown::retry;
-  world.backend.then(streams({"new ", "attempt"}, 1s));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams({"new ", "attempt"}, 1s), streaming);
   world.executor.advance(1500ms);
   const Call& there = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
   EXPECT_EQ(owner.told(), "new attempt");
-  EXPECT_EQ(there.told(), "new attempt");
-  EXPECT_EQ(there.stream_end(), Kind::end);
+  EXPECT_EQ(there.stream(), "new attempt (end)");
 }
 
 TEST_P(ExchangeStream, a_stream_that_is_too_large_goes_on_and_is_not_kept) {
   world.policy.record.max_stream = 6;
-  world.backend.then(three_parts());
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), all_three);
-  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(world.stream_when(three_parts()).stream(), "one two three (end)");
   EXPECT_EQ(world.record()->body_kept, BodyKept::no);
   EXPECT_EQ(world.ask().code(), "response-not-kept");
-}
-
-TEST_P(ExchangeStream, a_large_stream_that_breaks_off_is_unknown) {
-  world.policy.record.max_stream = 6;
-  BackendScript cut = three_parts();
-  cut.ends_with = Kind::broken;
-  world.backend.then(cut);
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.stream_end(), Kind::broken);
-  EXPECT_EQ(world.record()->state, State::unknown);
+  world.backend.then(ending_with(Kind::broken, three_parts()));
+  EXPECT_EQ(world.stream({.key = 2, .streams = true}).stream_end(), Kind::broken);
+  EXPECT_EQ(world.state(2), State::unknown) << "it broke off";
 }
 
 TEST_P(ExchangeStream, a_full_store_stops_the_recording_and_not_the_stream) {
   world.store.fail_when(
       [](const Op& op, std::size_t) { return op.verb == Verb::append && op.chunk == 2 ? Fault::full : Fault::none; });
-  world.backend.then(three_parts());
-  const Call& call = world.ask(streaming);
-  world.executor.run_to_the_end();
-  EXPECT_EQ(call.told(), all_three);
-  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(world.stream_when(three_parts()).stream(), "one two three (end)");
   EXPECT_EQ(world.record()->body_kept, BodyKept::no);
 }
 
@@ -339,8 +249,7 @@ TEST_P(ExchangeStream, streams_over_the_quota_go_on_unrecorded) {
   world.backend.then(large);
   const Call& first = world.send(ask);
   ask.key = 2;
-  const Call& second = world.send(ask);
-  world.executor.run_to_the_end();
+  const Call& second = world.stream(ask);
   for (const Call* call : {&first, &second}) {
     EXPECT_EQ(call->told(), std::string(1500, 'a') + "bc");
     EXPECT_EQ(call->stream_end(), Kind::end);
@@ -350,49 +259,32 @@ TEST_P(ExchangeStream, streams_over_the_quota_go_on_unrecorded) {
   EXPECT_LT(world.gateway.counted_for_caller(), 2000U) << "chunks that are not kept are given back";
 }
 
-// Whatever step of the store fails, and whether or not it was done: what was told is a prefix of the stream, it ends
-// cleanly only if it is recorded, and nothing is executed twice.
-TEST_P(ExchangeStream, each_step_of_the_store_fails_in_turn) {
-  for (const Fault fault : {Fault::before, Fault::after}) {
-    for (std::size_t step = 0;; ++step) {
-      World it(GetParam().shared, GetParam().execution);
-      it.policy.on_unknown = OnUnknown::hold;
-      it.store.fail_when([&](const Op& op, std::size_t at) {
-        return at >= step && at < step + 3 && op.verb != Verb::claim ? fault : Fault::none;
-      });
-      it.backend.then(three_parts());
-      const Call& call = it.send(streaming);
-      it.executor.run_to_the_end();
-      EXPECT_TRUE(all_three.starts_with(call.told())) << call.told();
-      if (call.stream_end() == Kind::end) {
-        EXPECT_EQ(call.told(), all_three);
-        EXPECT_EQ(it.record()->state, State::succeeded);
-      }
-      const bool reached = it.store.steps() > step;
-      it.store.heal();
-      const Call& again = it.send(streaming);
-      it.executor.run_to_the_end();
-      const std::string later = again.told() + (again.code().empty() ? again.body() : "");
-      EXPECT_TRUE(later.starts_with(call.told()) || !again.code().empty()) << later << " after " << call.told();
-      EXPECT_LE(it.backend.executions(), 1U);
-      if (!reached) break;
-    }
+// A gateway that cannot renew its leases.
+class ExchangeStreamLease : public testing::Test {
+ protected:
+  ExchangeStreamLease() {
+    world.policy.on_unknown = OnUnknown::retry;
+    world.policy.lease = 2s;
+    world.store.fail_every(Verb::renew);
   }
-}
+  // Of a stream that nobody owns any more: its record, while it is not ended.
+  std::optional<Record> lapsed() {
+    auto record = world.record();
+    const bool open = record && record->state == State::started && world.clock.now() >= record->lease_until;
+    return open ? record : std::nullopt;
+  }
 
-TEST(ExchangeStreamLease, an_owner_that_lost_its_claim_appends_nothing_and_cuts_its_readers) {
   World world;
-  world.policy.on_unknown = OnUnknown::retry;
-  world.policy.lease = 2s;
-  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+};
+
+TEST_F(ExchangeStreamLease, an_owner_that_lost_its_claim_appends_nothing_and_cuts_its_readers) {
   world.backend.then(streams({"old ", "old ", "old ", "old "}, 1500ms));
   world.backend.then(streams({"new ", "new"}, 100ms));
   const Call& first = world.send(streaming);
   world.executor.advance(2500ms);
   const Call& second = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
-  EXPECT_EQ(second.told(), "new new");
-  EXPECT_EQ(second.stream_end(), Kind::end);
+  EXPECT_EQ(second.stream(), "new new (end)");
   EXPECT_TRUE(std::string_view("old old old old ").starts_with(first.told())) << first.told();
   EXPECT_EQ(first.stream_end(), Kind::broken);
   EXPECT_EQ(decode(*world.record()->outcome)->body, "new new");
@@ -400,17 +292,13 @@ TEST(ExchangeStreamLease, an_owner_that_lost_its_claim_appends_nothing_and_cuts_
 
 TEST_P(ExchangeStream, a_store_that_came_back_empty_gets_all_of_it_again) {
   world.policy.on_unknown = OnUnknown::retry;
-  world.backend.then(three_parts());
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(three_parts(), streaming);
   world.executor.advance(1500ms);
   world.lose_record();
   world.executor.advance(1s);
   const Call& there = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
-  for (const Call* reader : {&owner, &there}) {
-    EXPECT_EQ(reader->told(), all_three);
-    EXPECT_EQ(reader->stream_end(), Kind::end);
-  }
+  for (const Call* reader : {&owner, &there}) EXPECT_EQ(reader->stream(), "one two three (end)");
   EXPECT_EQ(world.ask().body(), all_three);
   EXPECT_EQ(world.backend.executions(), 1U);
 }
@@ -421,15 +309,14 @@ TEST_P(ExchangeStream, a_long_stream_that_the_store_lost_is_unknown_and_not_forg
   bool at_work_at_its_end = false;
   BackendScript script = streams({std::string(40'000, 'a'), std::string(40'000, 'b'), "c", "d"}, 1s);
   script.when_gone = [&] { at_work_at_its_end = world.gateway.ports().executions.has(operation(1)); };
-  world.backend.then(script);
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(script, streaming);
   world.executor.advance(2500ms);
   world.lose_record();
   world.executor.run_to_the_end();
   EXPECT_EQ(owner.told().size(), 80'000U);
   EXPECT_EQ(owner.stream_end(), Kind::broken);
   EXPECT_TRUE(at_work_at_its_end);
-  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.state(), State::unknown);
   for (TestGateway* gateway : {&world.gateway, &world.other}) {
     const Call& retry = gateway->send(world.policy, streaming);
     world.executor.run_to_the_end();
@@ -440,33 +327,27 @@ TEST_P(ExchangeStream, a_long_stream_that_the_store_lost_is_unknown_and_not_forg
 
 TEST_P(ExchangeStream, a_stream_that_is_too_large_is_claimed_anew_in_an_empty_store) {
   world.policy.record.max_stream = 6;
-  world.backend.then(streams({"one ", "two ", "three"}, 20s));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams({"one ", "two ", "three"}, 20s), streaming);
   world.executor.advance(45s);
   world.lose_record();
   world.executor.run_to_the_end();
-  EXPECT_EQ(owner.told(), all_three);
-  EXPECT_EQ(owner.stream_end(), Kind::end);
+  EXPECT_EQ(owner.stream(), "one two three (end)");
   EXPECT_EQ(world.ask().code(), "response-not-kept");
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
 // The lease lapses while the owner is at work, and the owner comes back.
-TEST(ExchangeStreamLease, who_was_told_unknown_gets_no_clean_end) {
-  World world;
+TEST_F(ExchangeStreamLease, who_was_told_unknown_gets_no_clean_end) {
   world.policy.on_unknown = OnUnknown::hold;
-  world.policy.lease = 2s;
   bool told = false;
   world.store.fail_when([&](const Op& op, std::size_t) {
     const bool lapsed = world.record() && world.clock.now() >= world.record()->lease_until;
     const bool fails = told ? op.verb == Verb::read && lapsed : op.verb == Verb::renew;
     return fails ? Fault::before : Fault::none;
   });
-  world.backend.then(streams({"one ", "two ", "three"}, 1500ms));
-  const Call& owner = world.send(streaming);
+  const Call& owner = world.send_when(streams({"one ", "two ", "three"}, 1500ms), streaming);
   world.executor.advance(2500ms);
-  const Call& there = world.other.send(world.policy, streaming);
-  EXPECT_TRUE(world.executor.run_until([&] { return there.ended(); }));
+  const Call& there = world.ask_other(streaming);
   ASSERT_EQ(there.idempotency_status(), "unknown");
   told = true;
   world.executor.run_to_the_end();
@@ -479,15 +360,12 @@ TEST(ExchangeStreamLease, who_was_told_unknown_gets_no_clean_end) {
 }
 
 // The owner records the end between the claim of the retry and its look at the chunks.
-TEST(ExchangeStreamLease, an_answer_that_is_recorded_by_now_is_replayed) {
-  World world;
+TEST_F(ExchangeStreamLease, an_answer_that_is_recorded_by_now_is_replayed) {
   world.policy.on_unknown = OnUnknown::hold;
-  world.policy.lease = 2s;
-  world.store.fail_when([&world](const Op& op, std::size_t) {
+  world.store.fail_when([this](const Op& op, std::size_t) {
     if (op.verb == Verb::renew) return Fault::before;
-    const auto record = world.record();
-    const bool open = record && record->state == State::started && world.clock.now() >= record->lease_until;
-    if (op.verb != Verb::read || !open) return Fault::none;
+    const auto record = op.verb == Verb::read ? lapsed() : std::nullopt;
+    if (!record) return Fault::none;
     Op finish{.verb = Verb::finish, .id = op.id, .nonce = record->nonce, .terms = {.ttl = 1h}};
     finish.body_kept = BodyKept::in_chunks;
     finish.outcome = std::make_shared<const std::string>(encode({.status = 200,
@@ -497,66 +375,51 @@ TEST(ExchangeStreamLease, an_answer_that_is_recorded_by_now_is_replayed) {
     world.store.run_inside(finish);
     return Fault::none;
   });
-  world.backend.then(streams({"one "}, 1500ms));
-  world.send(streaming);
+  world.send_when(streams({"one "}, 1500ms), streaming);
   world.executor.advance(2500ms);
   const Call& there = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
   EXPECT_EQ(there.idempotency_status(), "replayed");
-  EXPECT_EQ(there.told(), "one ");
-  EXPECT_EQ(there.stream_end(), Kind::end);
+  EXPECT_EQ(there.stream(), "one  (end)");
 }
 
-// Somebody records another response for a stream whose lease has lapsed, just before the store is asked to do `verb`.
-void resolve_before(World& world, Verb verb) {
-  world.store.fail_when([&world, verb](const Op& op, std::size_t) {
-    if (op.verb == Verb::renew) return Fault::before;
-    const auto record = world.record();
-    const bool open = record && record->state == State::started && world.clock.now() >= record->lease_until;
-    if (op.verb != verb || !open) return Fault::none;
-    Op resolve{.verb = Verb::resolve, .id = op.id, .nonce = record->nonce, .final_state = State::succeeded};
-    resolve.seen_state = State::started;
-    resolve.outcome = std::make_shared<const std::string>(
-        encode({.status = 201, .reason = "Created", .headers = "", .body = "another one than it was"}));
-    resolve.terms.ttl = 1h;
-    world.store.run_inside(resolve);
-    return Fault::none;
-  });
+// Another response is recorded for a stream whose lease has lapsed, just before the store is asked to do `verb`.
+class ExchangeStreamResolved : public ExchangeStreamLease {
+ protected:
+  ExchangeStreamResolved() { world.policy.on_unknown = OnUnknown::takeover; }
+  void resolve_before(Verb verb) {
+    world.store.fail_when([this, verb](const Op& op, std::size_t) {
+      if (op.verb == Verb::renew) return Fault::before;
+      const auto record = op.verb == verb ? lapsed() : std::nullopt;
+      if (!record) return Fault::none;
+      Op resolve{.verb = Verb::resolve, .id = op.id, .nonce = record->nonce, .final_state = State::succeeded};
+      resolve.seen_state = State::started;
+      resolve.outcome = std::make_shared<const std::string>(
+          encode({.status = 201, .reason = "Created", .headers = "", .body = "another one than it was"}));
+      resolve.terms.ttl = 1h;
+      world.store.run_inside(resolve);
+      return Fault::none;
+    });
+  }
+  void TearDown() override { EXPECT_EQ(decode(*world.record()->outcome)->body, "another one than it was"); }
+};
+
+TEST_F(ExchangeStreamResolved, where_another_outcome_stands_the_stream_does_not_end_cleanly) {
+  resolve_before(Verb::finish);
+  EXPECT_EQ(world.stream_when(three_parts()).stream(), "one two three (broken)");
 }
 
-TEST(ExchangeStreamLease, where_another_outcome_stands_the_stream_does_not_end_cleanly) {
-  World world;
-  world.policy.lease = 2s;
-  resolve_before(world, Verb::finish);
-  world.backend.then(three_parts());
-  const Call& owner = world.send(streaming);
-  world.executor.run_to_the_end();
-  ASSERT_EQ(decode(*world.record()->outcome)->body, "another one than it was");
-  EXPECT_EQ(owner.told(), all_three);
-  EXPECT_EQ(owner.stream_end(), Kind::broken);
-}
-
-TEST(ExchangeStreamLease, a_reader_elsewhere_gets_nothing_of_another_outcome) {
-  World world;
-  world.policy.lease = 2s;
-  resolve_before(world, Verb::read);
-  world.backend.then(streams({"one ", "two"}, 1500ms));
-  world.send(streaming);
+TEST_F(ExchangeStreamResolved, a_reader_elsewhere_gets_nothing_of_another_outcome) {
+  resolve_before(Verb::read);
+  world.send_when(streams({"one ", "two"}, 1500ms), streaming);
   world.executor.advance(1600ms);
   const Call& there = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
-  ASSERT_EQ(decode(*world.record()->outcome)->body, "another one than it was");
-  EXPECT_EQ(there.told(), "one ");
-  EXPECT_EQ(there.stream_end(), Kind::broken);
+  EXPECT_EQ(there.stream(), "one  (broken)");
 }
 
-TEST(ExchangeStreamLease, a_claim_that_is_handed_over_gets_all_of_the_stream) {
-  World world;
-  world.policy.on_unknown = OnUnknown::retry;
-  world.policy.lease = 2s;
-  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
-  world.backend.then(streams({"a ", "b ", "c ", "d"}, 1500ms));
-  const Call& owner = world.send(streaming);
+TEST_F(ExchangeStreamLease, a_claim_that_is_handed_over_gets_all_of_the_stream) {
+  const Call& owner = world.send_when(streams({"a ", "b ", "c ", "d"}, 1500ms), streaming);
   world.executor.advance(2500ms);
   const Call& retry = world.send(streaming);  // gets the lapsed claim, and this process has it at work
   world.executor.advance(100ms);
@@ -565,12 +428,8 @@ TEST(ExchangeStreamLease, a_claim_that_is_handed_over_gets_all_of_the_stream) {
   const Call& there = world.other.send(world.policy, streaming);
   world.executor.run_to_the_end();
   EXPECT_EQ(there.code(), "");
-  for (const Call* reader : {&owner, &retry, &there}) {
-    EXPECT_EQ(reader->told(), "a b c d");
-    EXPECT_EQ(reader->stream_end(), Kind::end);
-  }
+  for (const Call* reader : {&owner, &retry, &there}) EXPECT_EQ(reader->stream(), "a b c d (end)");
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-}  // namespace exchange_stream_test
-}  // namespace once::gateway
+}  // namespace once::gateway::exchange_stream_test

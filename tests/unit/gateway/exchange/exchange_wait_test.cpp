@@ -2,8 +2,7 @@
 #include "core/outcome.hpp"
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace exchange_wait_test {
+namespace once::gateway::exchange_wait_test {
 
 using namespace std::chrono_literals;
 
@@ -13,14 +12,11 @@ class ExchangeWait : public EveryStore {
 
   // The owner is at the backend for `takes`, and then what the script says happens.
   Call& owner_works(Duration takes, BackendScript script = BackendScript()) {
-    world.backend.then(after(takes, std::move(script)));
-    Call& owner = world.send();
+    Call& owner = world.send_when(after(takes, std::move(script)));
     EXPECT_TRUE(world.executor.run_until([&] { return world.backend.at_work() == 1; }));
     return owner;
   }
-  void run_until_ended(const Call& call) {
-    ASSERT_TRUE(world.executor.run_until([&] { return call.ended(); }));
-  }
+  void run_until_ended(const Call& call) { world.run_until_ended(call); }
   std::ptrdiff_t count(std::string_view line) const { return std::ranges::count(world.trace, line); }
 };
 INSTANTIATE_TEST_SUITE_P(Stores, ExchangeWait, every_setting(), name_of_setting);
@@ -64,8 +60,7 @@ TEST_P(ExchangeWait, after_the_limit_the_client_is_told_to_come_back) {
   EXPECT_EQ(waiter.status(), 409);
   EXPECT_EQ(waiter.code(), "in-flight");
   EXPECT_EQ(waiter.retry_after(), "1");
-  EXPECT_GE(world.clock.now() - sent, world.policy.wait_limit);
-  EXPECT_LE(world.clock.now() - sent, world.policy.wait_limit + 1s);
+  world.expect_since(sent, world.policy.wait_limit, world.policy.wait_limit + 1s);
 }
 
 TEST_P(ExchangeWait, nobody_waits_when_the_store_has_failed_for_good) {
@@ -101,8 +96,7 @@ TEST_P(ExchangeWait, the_limit_is_for_all_owners_together) {
   owner_works(20s, answer_with(500));
   world.executor.advance(5s);
   // Of the two that wait one becomes the next owner; the other has waited 15 seconds by then.
-  world.backend.then(after(20s, answer_with(500)));
-  const Call& one = world.send();
+  const Call& one = world.send_when(after(20s, answer_with(500)));
   const Call& two = world.send();
   const Time sent = world.clock.now();
   EXPECT_TRUE(world.executor.run_until([&] { return one.ended() || two.ended(); }));
@@ -121,10 +115,8 @@ TEST_P(ExchangeWait, the_next_request_of_a_connection_may_wait_as_long_as_the_fi
 }
 
 TEST_P(ExchangeWait, the_next_request_of_a_connection_has_nothing_of_the_one_before) {
-  world.backend.then(answer_with(500));
-  world.ask();
-  world.backend.then(answer_with(201));
-  Call& call = world.ask();
+  world.ask_when(answer_with(500));
+  Call& call = world.ask_when(answer_with(201));
   EXPECT_EQ(call.reply().attempt, Attempt{2});
   EXPECT_EQ(call.reply().settled, ClaimEnd::succeeded);
   call.start({.content = 2});
@@ -164,7 +156,7 @@ TEST_P(ExchangeWait, a_waiter_is_woken_by_an_outcome_that_is_recorded_late) {
   world.executor.advance(5s);
   EXPECT_FALSE(patient.ended());
   down = false;
-  world.executor.run_until([&] { return world.record()->state == State::succeeded; });
+  world.executor.run_until([&] { return world.state() == State::succeeded; });
   const Time recorded = world.clock.now();
   run_until_ended(patient);
   EXPECT_EQ(patient.idempotency_status(), "replayed");
@@ -213,8 +205,7 @@ TEST_P(ExchangeWait, another_request_under_the_key_does_not_wait) {
 
 TEST_P(ExchangeWait, another_key_is_not_woken) {
   owner_works(3s);
-  world.backend.then(after(1s, BackendScript()));
-  world.send({.key = 2});
+  world.send_when(after(1s, BackendScript()), {.key = 2});
   const Call& waiter = world.send();
   world.executor.advance(2s);
   EXPECT_FALSE(waiter.ended());
@@ -252,7 +243,7 @@ TEST_P(ExchangeWait, a_client_that_left_before_the_wait_does_not_wait) {
   owner_works(10s);
   Call& waiter = world.send();
   waiter.leave();
-  EXPECT_TRUE(world.executor.run_until([&] { return waiter.ended(); }));
+  world.run_until_ended(waiter);
   EXPECT_EQ(waiter.code(), "in-flight");
   EXPECT_EQ(world.backend.at_work(), 1U) << "the owner still works";
 }
@@ -263,7 +254,7 @@ TEST_P(ExchangeWait, an_owner_is_not_stopped_by_its_client_leaving) {
   EXPECT_FALSE(owner.listened_to());
   run_until_ended(owner);
   EXPECT_EQ(owner.status(), 201);
-  EXPECT_EQ(world.record()->state, State::succeeded);
+  EXPECT_EQ(world.state(), State::succeeded);
 }
 
 class ExchangeWaitElsewhere : public testing::Test {
@@ -282,10 +273,8 @@ class ExchangeWaitElsewhere : public testing::Test {
 TEST_F(ExchangeWaitElsewhere, an_owner_in_another_process_is_looked_for) {
   other_works(10s);
   const Time sent = world.clock.now();
-  const Call& waiter = world.ask();
-  EXPECT_EQ(waiter.idempotency_status(), "replayed");
-  EXPECT_GE(world.clock.now() - sent, 9s);
-  EXPECT_LE(world.clock.now() - sent, 11s + 50ms);
+  EXPECT_EQ(world.ask().idempotency_status(), "replayed");
+  world.expect_since(sent, 9s, 11s + 50ms);
   // Fast at first, then once a second: 50, 100, 200, 400, 800 milliseconds and nine more.
   EXPECT_LE(std::ranges::count(world.trace, "lookup: done"), 17);
 }
@@ -301,8 +290,7 @@ TEST_F(ExchangeWaitElsewhere, the_limit_holds_for_owners_elsewhere_too) {
   other_works(5min);
   const Time sent = world.clock.now();
   EXPECT_EQ(world.ask().code(), "in-flight");
-  EXPECT_GE(world.clock.now() - sent, world.policy.wait_limit);
-  EXPECT_LE(world.clock.now() - sent, world.policy.wait_limit + 100ms);
+  world.expect_since(sent, world.policy.wait_limit, world.policy.wait_limit + 100ms);
 }
 
 // Its record says unknown, so there is no owner to wait for; and it cannot be claimed.
@@ -311,8 +299,7 @@ class ExchangeWaitForCommit : public ExchangeWaitElsewhere {
   ExchangeWaitForCommit() {
     world.policy.on_unknown = OnUnknown::retry;
     world.after_execution(fails_with(Delivery::timed_out));
-    world.store.fail_when(
-        [](const Op& op, std::size_t) { return op.verb == Verb::claim ? Fault::locked : Fault::none; });
+    world.store.fail_every(Verb::claim, Fault::locked);
   }
   auto claims() const { return std::ranges::count(world.trace, "claim: in flight"); }
 };
@@ -320,8 +307,7 @@ class ExchangeWaitForCommit : public ExchangeWaitElsewhere {
 TEST_F(ExchangeWaitForCommit, a_backend_that_does_not_commit_is_waited_for_within_the_limit) {
   const Time sent = world.clock.now();
   EXPECT_EQ(world.ask().code(), "in-flight");
-  EXPECT_GE(world.clock.now() - sent, world.policy.wait_limit);
-  EXPECT_LE(world.clock.now() - sent, world.policy.wait_limit + 1s);
+  world.expect_since(sent, world.policy.wait_limit, world.policy.wait_limit + 1s);
   // Two between pauses that grow to a second.
   EXPECT_LE(claims(), 2 * (world.policy.wait_limit / 1s + 6));
 }
@@ -334,38 +320,34 @@ TEST_F(ExchangeWaitForCommit, a_backend_that_commits_has_answered_those_who_wait
   world.store.run_inside(commit);
   world.by_others = true;
   world.store.heal();
-  EXPECT_TRUE(world.executor.run_until([&] { return waiter.ended(); }));
+  world.run_until_ended(waiter);
   EXPECT_EQ(waiter.body(), "committed");
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
 // A process that died renews nothing.
 TEST_F(ExchangeWaitElsewhere, when_the_owner_dies_its_lease_ends_and_the_policy_decides) {
-  const auto dies = [&](int key) {
+  struct Row {
+    OnUnknown policy;
+    std::string answer;
+    std::string retry_after;
+  };
+  int key = 0;
+  for (const Row& row :
+       {Row{OnUnknown::retry, "201 executed done", ""}, Row{OnUnknown::takeover, "409 unknown outcome-unknown", "30"},
+        Row{OnUnknown::hold, "409 unknown outcome-unknown", ""}}) {
+    SCOPED_TRACE(++key);
     Op claim{.verb = Verb::claim, .id = operation(key), .nonce = Nonce{{9}}, .fingerprint = fingerprint_of(1)};
     claim.terms.lease = 10s;
     world.store.run_inside(claim);
-  };
-  const auto asked_under = [&](OnUnknown policy, int key) -> const Call& {
-    dies(key);
-    world.policy.on_unknown = policy;
+    world.policy.on_unknown = row.policy;
     const Time sent = world.clock.now();
     const Call& call = world.ask({.key = key});
-    EXPECT_GE(world.clock.now() - sent, 10s);
-    EXPECT_LE(world.clock.now() - sent, 11s + 50ms);
-    return call;
-  };
-  const Call& retry = asked_under(OnUnknown::retry, 1);
-  EXPECT_EQ(retry.status(), 201);
-  EXPECT_EQ(retry.reply().attempt, Attempt{2});
-  const Call& takeover = asked_under(OnUnknown::takeover, 2);
-  EXPECT_EQ(takeover.code(), "outcome-unknown");
-  EXPECT_NE(takeover.retry_after(), "");
-  const Call& hold = asked_under(OnUnknown::hold, 3);
-  EXPECT_EQ(hold.code(), "outcome-unknown");
-  EXPECT_EQ(hold.retry_after(), "");
+    world.expect_since(sent, 10s, 11s + 50ms);
+    EXPECT_EQ(call.answer(), row.answer);
+    EXPECT_EQ(call.retry_after(), row.retry_after);
+  }
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-}  // namespace exchange_wait_test
-}  // namespace once::gateway
+}  // namespace once::gateway::exchange_wait_test

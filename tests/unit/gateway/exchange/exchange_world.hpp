@@ -2,9 +2,6 @@
 // is written into one trace, so that the order of events can be read off it.
 #pragma once
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -13,12 +10,12 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/dialect.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "sim/random.hpp"
 #include "tests/unit/support/faulty_store.hpp"
+#include "tests/unit/support/log_file.hpp"
 #include "tests/unit/support/scripted_backend.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
@@ -58,6 +55,9 @@ struct Ask {
   std::size_t quota = std::size_t{1} << 40U;  // of stored bytes
 };
 
+inline constexpr Ask streaming{.streams = true};
+inline constexpr Ask stopping{.what = Asks::stop};
+
 // One request on its way, and what its client got.
 class Call final : private Presence, private ReplyStart {
  public:
@@ -94,6 +94,11 @@ class Call final : private Presence, private ReplyStart {
   // What came of a body that streams.
   const std::string& told() const { return told_; }
   std::optional<http::BodyChunk::Kind> stream_end() const { return stream_end_; }
+  // "one two (end)": what came, and how it ended.
+  std::string stream() const {
+    if (!stream_end_) return told_;
+    return told_ + (*stream_end_ == http::BodyChunk::Kind::end ? " (end)" : " (broken)");
+  }
   const Reply& reply() const { return reply_; }
   int status() const { return reply_.status; }
   std::string body() const { return std::string(reply_.body); }
@@ -119,6 +124,11 @@ class Call final : private Presence, private ReplyStart {
     constexpr std::string_view member = "\"code\":\"";
     const std::size_t begin = body().find(member) + member.size();
     return body().substr(begin, body().find('"', begin) - begin);
+  }
+  // "201 executed done", "409 unknown outcome-unknown": its status, what Once says of it, and its body or code.
+  std::string answer() const {
+    const std::string said = idempotency_status().empty() ? "-" : idempotency_status();
+    return std::to_string(status()) + " " + said + " " + (code().empty() ? body() : code());
   }
   bool retryable() const { return body().contains("\"retryable\":true"); }
 
@@ -205,8 +215,7 @@ class TestGateway {
       : backend_(backend),
         trace_(trace),
         random_(seed),
-        log_file_(::memfd_create("log", MFD_CLOEXEC)),
-        log_(clock, log_file_, LogLevel::warn, LogFormat::json),
+        log_(clock, LogLevel::warn),
         ports_{.store = lanes,
                .waiters = waiters_,
                .executions = executions_,
@@ -214,12 +223,11 @@ class TestGateway {
                .clock = clock,
                .random = random_,
                .metrics = metrics,
-               .log = log_,
+               .log = log_.log,
                .errors_base = "urn:once:error:",
                .streams = &streams_} {}
   TestGateway(const TestGateway&) = delete;
   TestGateway& operator=(const TestGateway&) = delete;
-  ~TestGateway() { ::close(log_file_); }
 
   Call& send(const Policy& policy, const Ask& ask = Ask(), const std::string& fields = "") {
     const std::string request_id = "request-" + std::to_string(calls_.size() + 1);
@@ -231,12 +239,7 @@ class TestGateway {
   const ExchangePorts& ports() const { return ports_; }
 
   // Warnings and errors.
-  std::string logged() const {
-    std::string all(1U << 16U, '\0');
-    const ssize_t got = ::pread(log_file_, all.data(), all.size(), 0);
-    all.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return all;
-  }
+  std::string logged() const { return log_.text(); }
 
   const RouteMetrics& counts() { return metrics.routes.of("/payments"); }
   std::uint64_t outcomes(ClaimEnd settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }
@@ -256,8 +259,7 @@ class TestGateway {
   Usage usage_;
   LiveStreams streams_{usage_};
   SeededRandom random_;
-  const int log_file_;  // in memory
-  Log log_;
+  LogFile log_;
   ExchangePorts ports_;
   std::vector<std::unique_ptr<Call>> calls_;
 };
@@ -289,8 +291,41 @@ struct World {
   // Sent, and ended.
   Call& ask(const Ask& ask = Ask()) {
     Call& call = send(ask);
-    EXPECT_TRUE(executor.run_until([&] { return call.ended(); })) << "the request never ends";
+    run_until_ended(call);
     return call;
+  }
+  // The same, at the other gateway.
+  Call& ask_other(const Ask& ask = Ask()) {
+    Call& call = other.send(policy, ask);
+    run_until_ended(call);
+    return call;
+  }
+  // Sent, and everything that follows from it has happened.
+  Call& stream(const Ask& ask = streaming) {
+    Call& call = this->ask(ask);
+    executor.run_to_the_end();
+    return call;
+  }
+  void run_until_ended(const Call& call) {
+    EXPECT_TRUE(executor.run_until([&] { return call.ended(); })) << "the request never ends";
+  }
+  // The same, when the backend does what the script says.
+  Call& send_when(BackendScript script, const Ask& ask = Ask()) {
+    backend.then(std::move(script));
+    return send(ask);
+  }
+  Call& ask_when(BackendScript script, const Ask& ask = Ask()) {
+    backend.then(std::move(script));
+    return this->ask(ask);
+  }
+  Call& stream_when(BackendScript script, const Ask& ask = streaming) {
+    backend.then(std::move(script));
+    return stream(ask);
+  }
+  // So much time has passed.
+  void expect_since(Time then, Duration least, Duration most) const {
+    EXPECT_GE(clock.now() - then, least);
+    EXPECT_LE(clock.now() - then, most);
   }
   // A first request, so that there is a record of what the script says.
   void after_execution(BackendScript script) {
@@ -299,6 +334,10 @@ struct World {
     trace.clear();
   }
   std::optional<Record> record(int key = 1) { return store.record(operation(key)); }
+  std::optional<State> state(int key = 1) {
+    const auto found = record(key);
+    return found ? std::optional(found->state) : std::nullopt;
+  }
   // The store comes back empty, as a Redis without persistence does when it is restarted.
   void lose_record() {
     const std::optional<Record> lost = record();

@@ -4,8 +4,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace life_test {
+namespace once::gateway::life_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -119,8 +118,7 @@ TEST_P(Life, a_backend_cannot_keep_a_key_for_longer_than_the_end_of_its_life_is_
 // The marker may be as old as the claim, and the outcome counts from its end.
 TEST_P(Life, a_slow_request_does_not_outlive_the_end_of_its_life_either) {
   world.policy.ttl = 47h;
-  world.backend.then(after(2h, answer_with(201, "old life")));
-  const Call& slow = world.send({.life = marker});
+  const Call& slow = world.send_when(after(2h, answer_with(201, "old life")), {.life = marker});
   world.executor.advance(1s);
   answered(204);
   EXPECT_TRUE(world.executor.run_until([&] { return slow.ended(); }, 3h));
@@ -195,7 +193,7 @@ TEST_P(Life, an_end_waits_for_one_that_holds_the_marker) {
 
 TEST_P(Life, nobody_is_told_of_an_end_that_is_not_recorded) {
   ask();
-  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  world.store.go_down();
   const auto told = answered(204);
   ASSERT_TRUE(told);
   EXPECT_EQ(told->kind, ProblemKind::outcome_unknown);
@@ -207,5 +205,4 @@ TEST_P(Life, nobody_is_told_of_an_end_that_is_not_recorded) {
   EXPECT_FALSE(answered(204) || begin());
 }
 
-}  // namespace life_test
-}  // namespace once::gateway
+}  // namespace once::gateway::life_test

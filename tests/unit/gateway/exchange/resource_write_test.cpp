@@ -4,8 +4,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once::gateway {
-namespace resource_write_test {
+namespace once::gateway::resource_write_test {
 
 using namespace std::chrono_literals;
 
@@ -174,5 +173,4 @@ TEST_P(Resource, without_the_claim_of_its_key_nothing_is_sent) {
   EXPECT_EQ(world.backend.executions(), 0U);
 }
 
-}  // namespace resource_write_test
-}  // namespace once::gateway
+}  // namespace once::gateway::resource_write_test

@@ -2,13 +2,11 @@
 #include "gateway/identity/asked_operation.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/headers.hpp"
 #include "tests/unit/gateway/identity/identity_world.hpp"
 
-namespace once::gateway {
-namespace asked_operation_test {
+namespace once::gateway::asked_operation_test {
 
 using testing::HasSubstr;
 
@@ -113,5 +111,4 @@ TEST_F(AskedOperationTest, headers_of_a_proxy_count_if_the_peer_is_one) {
   EXPECT_NE(found(), untrusted);
 }
 
-}  // namespace asked_operation_test
-}  // namespace once::gateway
+}  // namespace once::gateway::asked_operation_test

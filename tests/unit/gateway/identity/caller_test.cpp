@@ -3,14 +3,12 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/operation.hpp"
 #include "gateway/identity/scope.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once::gateway {
-namespace caller_test {
+namespace once::gateway::caller_test {
 
 using testing::HasSubstr;
 using Kind = CallerSource::Kind;
@@ -258,5 +256,4 @@ TEST_F(CallerTest, where_a_caller_was_read_from_is_part_of_it) {
                                                   "a", "cookie", "s", "absent", "", "method", "POST", "path", "/"));
 }
 
-}  // namespace caller_test
-}  // namespace once::gateway
+}  // namespace once::gateway::caller_test

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"
@@ -13,8 +12,7 @@
 #include "tests/unit/gateway/identity/identity_world.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once::gateway {
-namespace identify_test {
+namespace once::gateway::identify_test {
 
 using testing::HasSubstr;
 using Kind = RequestKey::Kind;
@@ -97,34 +95,25 @@ TEST_F(IdentifyTest, what_could_be_another_request_at_the_backend_is_refused) {
   }
 }
 
-// Servlets take parameters off before or after they decode the rest; some take a backslash for a slash.
+// Servlets take parameters off before or after they decode the rest; some take a backslash for a slash. A parser lets
+// no backslash through in some clients; escaped, it is the same one. Of the habits of the last five paths no two alone
+// lead to the route.
 TEST_F(IdentifyTest, parameters_hide_no_route_wherever_a_backend_ends_them) {
   route("/v1/charges/refunds").key.required = Required::yes;
   route("/**");
-  // A parser lets no backslash through in some clients; escaped, it is the same one.
-  for (const std::string path : {"/v1/charges;x\\refunds", "/v1/charges;x%5Crefunds", "/v1/charges;x%2Frefunds",
-                                 "/v1;a%2Fb\\charges;c/refunds", "/v1/charges/refunds;x\\y",
-                                 "/v1/charges/refunds;x%2Fy", "/v1/charges\\refunds\\", "/v1/charges%2Frefunds%2F"}) {
+  for (const std::string path :
+       {"/v1/charges;x\\refunds", "/v1/charges;x%5Crefunds", "/v1/charges;x%2Frefunds", "/v1;a%2Fb\\charges;c/refunds",
+        "/v1/charges/refunds;x\\y", "/v1/charges/refunds;x%2Fy", "/v1/charges\\refunds\\", "/v1/charges%2Frefunds%2F",
+        "/v1%2Fcharges%5Crefunds;x",       // an encoded slash, a backslash, parameters
+        "/v1%2fcharges\\refunds;x=y",      //
+        "/v1/charges;x%2F%5Crefunds",      // parameters that end at the slash; a backslash
+        "/v1%2Fcharges;x%5Crefunds",       // and that end at a backslash
+        "/v1;a%2Fcharges;x%5Crefunds"}) {  // all five
     const RoutedRequest found = routed("POST " + path);
     ASSERT_TRUE(found.refused.has_value()) << path;
     EXPECT_THAT(found.refused->detail, HasSubstr("a semicolon")) << path;
   }
   EXPECT_EQ(routed("POST /v1/charges;x\\y").refused, std::nullopt);
-}
-
-// No two of these habits alone lead to the route.
-TEST_F(IdentifyTest, a_backend_with_several_habits_at_once_finds_no_way_around_a_key) {
-  route("/v1/charges/refunds").key.required = Required::yes;
-  route("/**");
-  for (const std::string path : {"/v1%2Fcharges%5Crefunds;x",       // an encoded slash, a backslash, parameters
-                                 "/v1%2fcharges\\refunds;x=y",      //
-                                 "/v1/charges;x%2F%5Crefunds",      // parameters that end at the slash; a backslash
-                                 "/v1%2Fcharges;x%5Crefunds",       // and that end at a backslash
-                                 "/v1;a%2Fcharges;x%5Crefunds"}) {  // all five
-    const RoutedRequest found = routed("POST " + path);
-    ASSERT_TRUE(found.refused.has_value()) << path;
-    EXPECT_THAT(found.refused->detail, HasSubstr("a semicolon")) << path;
-  }
 }
 
 TEST_F(IdentifyTest, a_url_with_the_scheme_of_its_connection_is_taken) {
@@ -149,10 +138,10 @@ TEST_F(IdentifyTest, detours_are_refused_where_the_path_is_cut_or_put_behind_ano
   route("/api/**");
   EXPECT_EQ(routed("POST /api/x/../y").refused, std::nullopt);
   settings.routes.front().strip_prefix = "/api";
-  ASSERT_TRUE(routed("POST /api/x/../y").refused.has_value());
+  EXPECT_TRUE(routed("POST /api/x/../y").refused.has_value());
   settings.routes.front().strip_prefix = "";
   settings.upstreams.front().base_path = "/base";
-  ASSERT_TRUE(routed("POST /api/x/../y").refused.has_value());
+  EXPECT_TRUE(routed("POST /api/x/../y").refused.has_value());
 }
 
 TEST_F(IdentifyTest, fields_in_disguise_are_gone_when_the_route_is_known) {
@@ -405,5 +394,4 @@ TEST_F(IdentifyTest, a_life_belongs_to_host_and_path_whatever_the_caller) {
   EXPECT_NE(life_marker(ids, RequestIdentity(rules(), facts, policy).host(), "/y"), marker);
 }
 
-}  // namespace identify_test
-}  // namespace once::gateway
+}  // namespace once::gateway::identify_test

@@ -5,8 +5,7 @@
 
 #include "gateway/upstream/forward.hpp"
 
-namespace once::gateway {
-namespace origin_test {
+namespace once::gateway::origin_test {
 
 http::AddressSet proxies(std::initializer_list<std::string_view> networks) {
   http::AddressSet set;
@@ -96,5 +95,4 @@ TEST(OriginTest, who_comes_over_a_unix_socket_has_no_address) {
             "X-Forwarded-For: 1.1.1.1, unknown\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: api.test:8080\r\n");
 }
 
-}  // namespace origin_test
-}  // namespace once::gateway
+}  // namespace once::gateway::origin_test

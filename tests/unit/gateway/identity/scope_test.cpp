@@ -11,8 +11,7 @@
 
 #include "core/operation.hpp"
 
-namespace once::gateway {
-namespace scope_test {
+namespace once::gateway::scope_test {
 
 // The parts of a request that a scope may look at.
 struct Request {
@@ -185,21 +184,11 @@ struct Cookie {
 };
 
 TEST(FindCookie, cookies_as_clients_send_them) {
-  for (const auto& [header, count, value] : std::vector<Cookie>{{"s=1", 1, "1"},
-                                                                {"a=b; s=1", 1, "1"},
-                                                                {"a=b;s=1;c=d", 1, "1"},
-                                                                {" s=1 ; a=b", 1, "1"},
-                                                                {"s=", 1, ""},
-                                                                {"s=a=b==", 1, "a=b=="},
-                                                                {"s=\"q\"", 1, "\"q\""},
-                                                                {"s=1; s=2", 2, "2"},
-                                                                {"", 0, ""},
-                                                                {";;; ;", 0, ""},
-                                                                {"s", 0, ""},
-                                                                {"S=1", 0, ""},
-                                                                {"ss=1; as=2; s2=3", 0, ""},
-                                                                {"a=s=1", 0, ""},
-                                                                {"a=\"; s=1\"", 1, "1\""}}) {
+  for (const auto& [header, count, value] :
+       {Cookie{"s=1", 1, "1"}, Cookie{"a=b; s=1", 1, "1"}, Cookie{"a=b;s=1;c=d", 1, "1"}, Cookie{" s=1 ; a=b", 1, "1"},
+        Cookie{"s=", 1, ""}, Cookie{"s=a=b==", 1, "a=b=="}, Cookie{"s=\"q\"", 1, "\"q\""}, Cookie{"s=1; s=2", 2, "2"},
+        Cookie{"", 0, ""}, Cookie{";;; ;", 0, ""}, Cookie{"s", 0, ""}, Cookie{"S=1", 0, ""},
+        Cookie{"ss=1; as=2; s2=3", 0, ""}, Cookie{"a=s=1", 0, ""}, Cookie{"a=\"; s=1\"", 1, "1\""}}) {
     FoundSource found;
     find_cookie(header, "s", found);
     EXPECT_EQ(found.count, count) << header;
@@ -207,5 +196,4 @@ TEST(FindCookie, cookies_as_clients_send_them) {
   }
 }
 
-}  // namespace scope_test
-}  // namespace once::gateway
+}  // namespace once::gateway::scope_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::gateway {
-namespace tenant_memo_test {
+namespace once::gateway::tenant_memo_test {
 
 using Parts = std::vector<std::string_view>;
 
@@ -55,5 +54,4 @@ TEST_F(TenantMemoTest, a_long_caller_does_not_leave_the_one_before_it_behind) {
   expect_right({"short"});
 }
 
-}  // namespace tenant_memo_test
-}  // namespace once::gateway
+}  // namespace once::gateway::tenant_memo_test

@@ -6,8 +6,7 @@
 
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once::gateway {
-namespace token_cache_test {
+namespace once::gateway::token_cache_test {
 
 using std::chrono::seconds;
 
@@ -22,9 +21,12 @@ std::string token_of(int user, std::string_view claims = "") {
   return hs256_token(R"({"exp":1700000600,"sub":")" + std::to_string(user) + "\"" + std::string(claims) + "}");
 }
 
-TEST(TokenCache, a_signature_is_checked_once) {
+struct TokenCacheTest : testing::Test {
   Metrics metrics;
-  TokenCache cache(verifier(), metrics);
+  TokenCache cache{verifier(), metrics};
+};
+
+TEST_F(TokenCacheTest, a_signature_is_checked_once) {
   for (int i = 0; i < 3; ++i) {
     const auto token = cache.verify(token_of(1), now);
     ASSERT_TRUE(token.has_value());
@@ -34,9 +36,7 @@ TEST(TokenCache, a_signature_is_checked_once) {
   EXPECT_EQ(metrics.tokens_remembered.value(), 2U);
 }
 
-TEST(TokenCache, what_is_remembered_is_no_longer_good_than_the_token) {
-  Metrics metrics;
-  TokenCache cache(verifier(), metrics);
+TEST_F(TokenCacheTest, what_is_remembered_is_no_longer_good_than_the_token) {
   const std::string token = token_of(1, R"(,"nbf":1700000000)");
   ASSERT_TRUE(cache.verify(token, now + seconds(629)).has_value());
   EXPECT_EQ(cache.verify(token, now + seconds(630)).error(), TokenFault::expired);
@@ -44,9 +44,7 @@ TEST(TokenCache, what_is_remembered_is_no_longer_good_than_the_token) {
   EXPECT_EQ(metrics.tokens_refused.value(), 2U);
 }
 
-TEST(TokenCache, a_refusal_is_remembered_where_the_token_alone_decides) {
-  Metrics metrics;
-  TokenCache cache(verifier(), metrics);
+TEST_F(TokenCacheTest, a_refusal_is_remembered_where_the_token_alone_decides) {
   const std::string forged = token_of(1) + "AAAA";
   for (int i = 0; i < 3; ++i) EXPECT_EQ(cache.verify(forged, now).error(), TokenFault::bad_signature);
   EXPECT_EQ(cache.checks(), 1U);
@@ -57,12 +55,8 @@ TEST(TokenCache, a_refusal_is_remembered_where_the_token_alone_decides) {
   EXPECT_EQ(cache.size(), 0U);
 }
 
-TEST(TokenCache, a_refusal_for_the_time_of_day_holds_for_that_time_only) {
-  Metrics metrics;
-  TokenCache cache(verifier(), metrics);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(cache.verify(token_of(1), now + seconds(700 + i)).error(), TokenFault::expired);
-  }
+TEST_F(TokenCacheTest, a_refusal_for_the_time_of_day_holds_for_that_time_only) {
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(cache.verify(token_of(1), now + seconds(700 + i)).error(), TokenFault::expired);
   EXPECT_EQ(cache.checks(), 1U);
   EXPECT_TRUE(cache.verify(token_of(1), now).has_value()) << "the clock was set right";
   const std::string later = token_of(2, R"(,"nbf":1700000100)");
@@ -70,9 +64,7 @@ TEST(TokenCache, a_refusal_for_the_time_of_day_holds_for_that_time_only) {
   EXPECT_TRUE(cache.verify(later, now + seconds(100)).has_value());
 }
 
-TEST(TokenCache, refusals_are_bounded_and_push_out_nothing_good) {
-  Metrics metrics;
-  TokenCache cache(verifier(), metrics);
+TEST_F(TokenCacheTest, refusals_are_bounded_and_push_out_nothing_good) {
   ASSERT_TRUE(cache.verify(token_of(0), now).has_value());
   for (int user = 0; user < static_cast<int>(TokenCache::refused_capacity) * 3; ++user) {
     ASSERT_EQ(cache.verify(token_of(user) + "AAAA", now).error(), TokenFault::bad_signature);
@@ -82,9 +74,7 @@ TEST(TokenCache, refusals_are_bounded_and_push_out_nothing_good) {
   EXPECT_EQ(metrics.tokens_verified.value(), 1U);
 }
 
-TEST(TokenCache, the_latest_stay) {
-  Metrics metrics;
-  TokenCache cache(verifier(), metrics);
+TEST_F(TokenCacheTest, the_latest_stay) {
   constexpr int many = static_cast<int>(TokenCache::capacity) * 2;
   for (int user = 0; user < many; ++user) {
     ASSERT_TRUE(cache.verify(token_of(user), now).has_value());
@@ -99,5 +89,4 @@ TEST(TokenCache, the_latest_stay) {
   EXPECT_EQ(metrics.tokens_remembered.value(), before + 1);
 }
 
-}  // namespace token_cache_test
-}  // namespace once::gateway
+}  // namespace once::gateway::token_cache_test

@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::gateway {
-namespace caller_limits_test {
+namespace once::gateway::caller_limits_test {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
@@ -172,5 +171,4 @@ TEST(CallerLimitsTest, from_many_threads) {
   for (unsigned i = 0; i < 5; ++i) EXPECT_TRUE(CallerUse(table, tag(i), limits, start));
 }
 
-}  // namespace caller_limits_test
-}  // namespace once::gateway
+}  // namespace once::gateway::caller_limits_test

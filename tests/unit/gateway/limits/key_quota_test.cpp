@@ -6,8 +6,7 @@
 #include "store/journal/format.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once::gateway {
-namespace key_quota_test {
+namespace once::gateway::key_quota_test {
 
 using namespace std::chrono_literals;
 
@@ -231,37 +230,25 @@ TEST_F(KeyQuotaTest, a_chunk_counts_with_all_that_the_journal_writes_for_it) {
   EXPECT_GE(size + of_a_chunk, written);
 }
 
-// Whoever stops it records the end in the name of the owner, whose next write is lost.
+// Whoever stops it records the end in the name of the owner, whose next write is lost. It counts for the ttl of that.
 TEST_F(KeyQuotaTest, a_stream_that_was_stopped_stays_counted) {
-  KeyQuota& quota = begin_stream();
-  Record stopped = record_of(1, State::succeeded, bytes(50));
-  stopped.body_kept = BodyKept::in_chunks;
-  look(quota, stopped);
-  EXPECT_EQ(of_alice(), 2060U + 3 * of_a_chunk);
-}
-
-TEST_F(KeyQuotaTest, a_stream_that_another_gateway_stopped_counts_for_the_ttl_of_its_record) {
   KeyQuota& quota = begin_stream();
   Record stopped = record_of(1, State::succeeded, bytes(50));
   stopped.expires_at = Time(5h);
   stopped.body_kept = BodyKept::in_chunks;
   look(quota, stopped);
+  EXPECT_EQ(of_alice(), 2060U + 3 * of_a_chunk);
   clock_.advance(4h);
   EXPECT_EQ(of_alice(), 2060U + 3 * of_a_chunk);
   clock_.advance(2h);
   EXPECT_EQ(of_alice(), 0U);
 }
 
-TEST_F(KeyQuotaTest, a_stream_that_broke_off_stays_counted) {
-  finish(begin_stream(), State::unknown, BodyKept::yes, 0);
-  EXPECT_GE(of_alice(), 2010U + 3 * of_a_chunk);
-  EXPECT_EQ(of_network(), of_alice() + 384U);
-}
-
-// A stop records the head beside the chunks, under the ttl that the stream has.
-TEST_F(KeyQuotaTest, a_stream_that_broke_off_may_be_stopped_later) {
+// A stop records the head beside the chunks later, under the ttl that the stream has.
+TEST_F(KeyQuotaTest, a_stream_that_broke_off_stays_counted_with_room_for_a_stop) {
   finish(begin_stream(), State::unknown, BodyKept::yes, 0);
   EXPECT_GE(of_alice(), 10U + 2010U + 3 * of_a_chunk);
+  EXPECT_EQ(of_network(), of_alice() + 384U);
 }
 
 TEST_F(KeyQuotaTest, a_stream_that_ends_counts_once) {
@@ -428,5 +415,4 @@ TEST_F(KeyQuotaTest, what_is_evicted_is_given_back) {
   EXPECT_EQ(of_alice() + of_network(), 0U);
 }
 
-}  // namespace key_quota_test
-}  // namespace once::gateway
+}  // namespace once::gateway::key_quota_test

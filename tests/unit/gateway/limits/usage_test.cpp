@@ -9,8 +9,7 @@
 #include "gateway/limits/address_limit.hpp"
 #include "gateway/limits/reader_memory.hpp"
 
-namespace once::gateway {
-namespace usage_test {
+namespace once::gateway::usage_test {
 
 using namespace std::chrono_literals;
 
@@ -156,5 +155,4 @@ TEST(AddressLimitTest, a_client_that_left_is_no_connection_any_more) {
   EXPECT_TRUE(table.enter(network(1), 1));
 }
 
-}  // namespace usage_test
-}  // namespace once::gateway
+}  // namespace once::gateway::usage_test

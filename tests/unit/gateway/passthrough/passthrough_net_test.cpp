@@ -29,11 +29,7 @@ TEST(PassThroughOnNet, a_response_split_at_every_byte_reaches_the_client) {
         served.peer.send(response.substr(0, at));
         stage.world.after(50ms, [&, peer = &served.peer] { peer->send(response.substr(at)); });
       };
-      StageClient& client = stage.client();
-      client.ask(get);
-      stage.run(1s);
-      EXPECT_EQ(client.response().body, "hello world") << at;
-      stage.finish();
+      EXPECT_EQ(stage.ask(get).response().body, "hello world") << at;
     }
   }
 }
@@ -113,12 +109,10 @@ TEST(PassThroughOnNet, a_large_body_needs_no_window) {
     if (!served.whole) return;
     served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), served.request.body));
   };
-  StageClient& client = stage.client();
-  client.ask(fmt::format("PUT /file HTTP/1.1\r\nHost: api.test\r\nContent-Length: {}\r\n\r\n{}", body.size(), body));
-  stage.run(1s);
+  StageClient& client =
+      stage.ask(fmt::format("PUT /file HTTP/1.1\r\nHost: api.test\r\nContent-Length: {}\r\n\r\n{}", body.size(), body));
   EXPECT_EQ(client.response().body, body);
   while (windows.taken() > 0) windows.give_back();
-  stage.finish();
 }
 
 TEST(PassThroughOnNet, large_bodies_survive_every_call_that_fails) {
@@ -149,12 +143,9 @@ TEST(PassThroughOnNet, a_response_that_ends_at_any_byte_is_no_whole_one) {
           served.peer.send(response.substr(0, at));
           stage.world.after(10ms, [&, peer = &served.peer] { resets ? peer->reset() : peer->close(); });
         };
-        StageClient& client = stage.client();
-        client.ask(get);
-        stage.run(1s);
+        StageClient& client = stage.ask(get);
         for (const Message& got : client.responses) EXPECT_EQ(got.status, 502) << at << client.bytes;
         EXPECT_TRUE(client.responses.size() == 1 || client.reset) << at << client.bytes;
-        stage.finish();
       }
     }
   }
@@ -169,13 +160,10 @@ TEST(PassThroughOnNet, a_broken_response_has_no_clean_end_for_http_1_0) {
       served.peer.send(response);
       served.peer.close();
     };
-    StageClient& client = stage.client();
-    client.ask("GET /page HTTP/1.0\r\nHost: api.test\r\n\r\n");
-    stage.run(1s);
+    StageClient& client = stage.ask("GET /page HTTP/1.0\r\nHost: api.test\r\n\r\n");
     EXPECT_TRUE(client.bytes.ends_with("hello")) << client.bytes;
     EXPECT_TRUE(client.reset);
     EXPECT_FALSE(client.ended);
-    stage.finish();
   }
 }
 
@@ -186,13 +174,10 @@ TEST(PassThroughOnNet, a_response_that_is_cut_during_an_upload_has_no_clean_end)
     served.peer.send(in_chunks.substr(0, 60));
     served.peer.close();
   };
-  StageClient& client = stage.client();
-  client.ask("PUT /file HTTP/1.0\r\nHost: api.test\r\nContent-Length: 100\r\n\r\nhello");
-  stage.run(10s);
+  StageClient& client = stage.ask("PUT /file HTTP/1.0\r\nHost: api.test\r\nContent-Length: 100\r\n\r\nhello", 10s);
   EXPECT_TRUE(client.bytes.ends_with("hello")) << client.bytes;
   EXPECT_TRUE(client.reset);
   EXPECT_FALSE(client.ended);
-  stage.finish();
 }
 
 TEST(PassThroughOnNet, a_response_until_close_is_passed_on_with_an_end_of_its_own) {
@@ -201,12 +186,9 @@ TEST(PassThroughOnNet, a_response_until_close_is_passed_on_with_an_end_of_its_ow
     served.peer.send("HTTP/1.1 200 OK\r\n\r\nhello");
     served.peer.close();
   };
-  StageClient& client = stage.client();
-  client.ask(get);
-  stage.run(1s);
+  StageClient& client = stage.ask(get);
   EXPECT_EQ(client.response().body, "hello");
   EXPECT_EQ(client.response().framing, Message::Framing::chunked);
-  stage.finish();
 }
 
 TEST(PassThroughOnNet, an_upload_split_at_every_byte_reaches_the_backend) {
@@ -218,14 +200,11 @@ TEST(PassThroughOnNet, an_upload_split_at_every_byte_reaches_the_backend) {
       body = served.request.body;
       served.peer.send(by_length);
     };
-    StageClient& client = stage.client();
-    client.ask(upload.substr(0, at));
-    stage.run(50ms);
+    StageClient& client = stage.ask(upload.substr(0, at), 50ms);
     client.peer->send(upload.substr(at));
     stage.run(1s);
     EXPECT_EQ(body, "hello world") << at;
     EXPECT_EQ(client.response().status, 200) << at;
-    stage.finish();
   }
 }
 
@@ -234,14 +213,11 @@ TEST(PassThroughOnNet, an_upload_that_ends_at_any_byte_is_no_request) {
     for (const std::string_view request : {upload, upload_by_length}) {
       for (std::size_t at = 0; at < request.size(); ++at) {
         Stage stage;
-        StageClient& client = stage.client();
-        client.ask(request.substr(0, at));
-        stage.run(50ms);
+        StageClient& client = stage.ask(request.substr(0, at), 50ms);
         resets ? client.peer->reset() : client.peer->close();
         stage.run(1s);
         EXPECT_EQ(stage.requests, 0U) << at;
         for (const auto& connection : stage.connections) EXPECT_TRUE(connection->ended || connection->reset) << at;
-        stage.finish();
       }
     }
   }
@@ -253,17 +229,11 @@ TEST(PassThroughOnNet, an_answer_before_the_end_of_the_upload_ends_the_connectio
   stage.serve = [](const Stage::Served& served) {
     if (!served.whole || served.request.method == "GET") served.peer.send(by_length);
   };
-  StageClient& client = stage.client();
-  client.ask(upload.substr(0, 80));
-  stage.run(1s);
+  StageClient& client = stage.ask(upload.substr(0, 80));
   EXPECT_EQ(client.response().status, 200);
   EXPECT_TRUE(client.response().has("Connection"));
-  StageClient& other = stage.client();
-  other.ask(get);
-  stage.run(1s);
-  EXPECT_EQ(other.response().status, 200);
+  EXPECT_EQ(stage.ask(get).response().status, 200);
   EXPECT_EQ(stage.connections.size(), 2U);
-  stage.finish();
 }
 
 TEST(PassThroughOnNet, a_tunnel_carries_bytes_both_ways) {
@@ -273,9 +243,7 @@ TEST(PassThroughOnNet, a_tunnel_carries_bytes_both_ways) {
       stage.connections[served.connection]->reader.begin_tunnel();
       served.peer.send(std::string(switching) + "from the backend");
     };
-    StageClient& client = stage.client();
-    client.ask(early ? std::string(websocket) + "from the client" : std::string(websocket));
-    stage.run(100ms);
+    StageClient& client = stage.ask(early ? std::string(websocket) + "from the client" : std::string(websocket), 100ms);
     if (!early) client.peer->send("from the client");
     stage.run(100ms);
     EXPECT_EQ(client.tunnelled, "from the backend");
@@ -284,7 +252,6 @@ TEST(PassThroughOnNet, a_tunnel_carries_bytes_both_ways) {
     client.peer->end();
     stage.run(1s);
     EXPECT_TRUE(stage.connections[0]->ended);
-    stage.finish();
   }
 }
 
@@ -305,7 +272,6 @@ TEST(PassThroughOnNet, a_tunnel_lives_as_long_as_one_side_speaks) {
   EXPECT_FALSE(client.over());
   stage.run(6min);
   EXPECT_TRUE(client.over()) << "nobody speaks";
-  stage.finish();
 }
 
 // A protocol in the tunnel may say nothing of its own end.
@@ -316,9 +282,7 @@ TEST(PassThroughOnNet, a_tunnel_that_is_reset_has_no_clean_end_on_the_other_side
       stage.connections[served.connection]->reader.begin_tunnel();
       served.peer.send(std::string(switching) + "half of it");
     };
-    StageClient& client = stage.client();
-    client.ask(websocket);
-    stage.run(100ms);
+    StageClient& client = stage.ask(websocket, 100ms);
     client.peer->send("half of it");
     stage.run(100ms);
     ASSERT_EQ(stage.connections.size(), 1U);
@@ -329,7 +293,6 @@ TEST(PassThroughOnNet, a_tunnel_that_is_reset_has_no_clean_end_on_the_other_side
     stage.run(1s);
     EXPECT_TRUE(by_client ? backend.reset : client.reset);
     EXPECT_FALSE(by_client ? backend.ended : client.ended);
-    stage.finish();
   }
 }
 
@@ -339,31 +302,23 @@ TEST(PassThroughOnNet, a_request_with_a_body_switches_nothing) {
   stage.serve = [](const Stage::Served& served) {
     if (!served.whole) served.peer.send(switching);
   };
-  StageClient& client = stage.client();
-  client.ask(
+  StageClient& client = stage.ask(
       "PUT /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
       "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
-  stage.run(1s);
   client.peer->send("6\r\n world\r\n");
   stage.run(1s);
   EXPECT_EQ(client.response().status, 502);
   EXPECT_TRUE(client.tunnelled.empty());
-  stage.finish();
 }
 
 void a_get(Stage& stage) {
   stage.serve = [](const Stage::Served& served) { served.peer.send(in_chunks); };
-  stage.client().ask(get);
-  stage.run(1s);
+  stage.ask(get);
 }
 
 void an_upload_in_two_parts(Stage& stage) {
-  stage.serve = [](const Stage::Served& served) {
-    if (served.whole) served.peer.send(by_length);
-  };
-  StageClient& client = stage.client();
-  client.ask(upload.substr(0, 80));
-  stage.run(100ms);
+  stage.answer(std::string(by_length));
+  StageClient& client = stage.ask(upload.substr(0, 80), 100ms);
   client.peer->send(upload.substr(80));
   stage.run(1s);
 }
@@ -372,11 +327,8 @@ void an_upload_that_is_answered_early(Stage& stage) {
   stage.serve = [](const Stage::Served& served) {
     if (!served.whole || served.request.method == "GET") served.peer.send(by_length);
   };
-  StageClient& client = stage.client();
-  client.ask(upload.substr(0, 80));
-  stage.run(100ms);
-  stage.client().ask(get);
-  stage.run(1s);
+  stage.ask(upload.substr(0, 80), 100ms);
+  stage.ask(get);
 }
 
 void a_tunnel(Stage& stage) {
@@ -384,9 +336,7 @@ void a_tunnel(Stage& stage) {
     stage.connections[served.connection]->reader.begin_tunnel();
     served.peer.send(std::string(switching) + "one");
   };
-  StageClient& client = stage.client();
-  client.ask(websocket);
-  stage.run(100ms);
+  StageClient& client = stage.ask(websocket, 100ms);
   client.peer->send("two");
   stage.run(100ms);
   client.peer->end();
@@ -398,8 +348,7 @@ void a_response_that_is_cut(Stage& stage) {
     served.peer.send(in_chunks.substr(0, 60));
     served.peer.close();
   };
-  stage.client().ask(get);
-  stage.run(1s);
+  stage.ask(get);
 }
 
 TEST(PassThroughOnNet, every_story_survives_every_call_that_fails) {
@@ -415,12 +364,8 @@ void in_shadow(ServingSettings& settings) {
 }
 
 void a_keyed_request_in_shadow(Stage& stage) {
-  stage.serve = [](const Stage::Served& served) {
-    if (served.whole) served.peer.send(by_length);
-  };
-  stage.client().ask(
-      "POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k1\r\nContent-Length: 5\r\n\r\nhello");
-  stage.run(1s);
+  stage.answer(std::string(by_length));
+  stage.ask("POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k1\r\nContent-Length: 5\r\n\r\nhello");
 }
 
 TEST(ShadowOnNet, every_request_passes_and_is_kept_count_of) {
@@ -433,7 +378,6 @@ TEST(ShadowOnNet, every_request_passes_and_is_kept_count_of) {
     EXPECT_FALSE(client->response().has("Idempotency-Status"));
   }
   stage.executed.clear();  // a shadow protects nobody
-  stage.finish();
 }
 
 TEST(ShadowOnNet, a_shadow_survives_every_call_that_fails) {

@@ -8,19 +8,14 @@
 #include <gtest/gtest.h>
 
 #include "base/offload_threads.hpp"
+#include "tests/unit/support/temporary_folder.hpp"
 
-namespace once::gateway {
-namespace spool_test {
+namespace once::gateway::spool_test {
 
 class SpoolOnDisk : public testing::Test {
  protected:
-  SpoolOnDisk() {
-    std::string pattern = std::filesystem::temp_directory_path() / "once-spool-test-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~SpoolOnDisk() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
   SystemSpoolDisk disk_;
 };
 
@@ -73,5 +68,4 @@ TEST_F(SpoolOnDisk, a_file_that_is_closed_gives_its_room_back) {
   EXPECT_EQ(left, 0U);
 }
 
-}  // namespace spool_test
-}  // namespace once::gateway
+}  // namespace once::gateway::spool_test

@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::gateway {
-namespace live_stream_test {
+namespace once::gateway::live_stream_test {
 
 using Found = LiveStream::Look::Found;
 
@@ -169,5 +168,4 @@ TEST_F(LiveStreamTest, operators_see_all_that_are_listed_the_oldest_first) {
   EXPECT_EQ(seen[1].labels.tenant, "b");
 }
 
-}  // namespace live_stream_test
-}  // namespace once::gateway
+}  // namespace once::gateway::live_stream_test

@@ -12,8 +12,7 @@
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once::gateway {
-namespace stream_reader_test {
+namespace once::gateway::stream_reader_test {
 
 using namespace std::chrono_literals;
 using Kind = http::BodyChunk::Kind;
@@ -58,8 +57,8 @@ class NoRoomMaker final : public RoomMaker {
   void make_spool_room() override {}
 };
 
-struct StreamReaderTest : testing::Test {
-  StreamReaderTest() {
+struct ReaderWorld {
+  ReaderWorld() {
     Op claim{.verb = Verb::claim, .id = live->id(), .nonce = live->nonce()};
     claim.terms.ttl = 1h;
     claim.terms.lease = Duration::max();
@@ -130,6 +129,8 @@ struct StreamReaderTest : testing::Test {
   std::uint32_t appended = 0;
   std::string whole;
 };
+
+struct StreamReaderTest : testing::Test, ReaderWorld {};
 
 TEST_F(StreamReaderTest, one_that_keeps_up_never_asks_the_store) {
   Client client = reader();
@@ -209,7 +210,7 @@ TEST_F(StreamReaderTest, each_read_fails_in_turn_and_nothing_is_missing) {
 
 TEST_F(StreamReaderTest, a_store_that_does_not_answer_ends_it_when_its_patience_ends) {
   publish(30);
-  store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  store.go_down();
   Client client = reader();
   client.ask();
   executor.advance(9s);
@@ -218,38 +219,29 @@ TEST_F(StreamReaderTest, a_store_that_does_not_answer_ends_it_when_its_patience_
   EXPECT_EQ(client.end(), Kind::broken);
 }
 
-TEST_F(StreamReaderTest, one_that_is_behind_when_it_ends_gets_all_of_it) {
-  Client client = reader();
-  publish(30);
-  finish(State::succeeded, BodyKept::in_chunks);
-  end(StreamState::whole);
-  read_all(client);
-  client.ask();
-  executor.advance(20ms);
-  EXPECT_EQ(client.got(), whole);
-  EXPECT_EQ(client.end(), Kind::end);
-}
-
-TEST_F(StreamReaderTest, one_that_is_behind_when_it_breaks_off_gets_the_prefix) {
-  Client client = reader();
-  publish(30);
-  finish(State::unknown, BodyKept::yes);
-  end(StreamState::cut);
-  read_all(client);
-  client.ask();
-  executor.advance(20ms);
-  EXPECT_EQ(client.got(), whole);
-  EXPECT_EQ(client.end(), Kind::broken);
-}
-
-TEST_F(StreamReaderTest, one_that_is_behind_when_the_chunks_are_dropped_is_cut_off) {
-  Client client = reader();
-  publish(30);
-  finish(State::succeeded, BodyKept::no);
-  end(StreamState::whole);
-  read_all(client);
-  EXPECT_EQ(client.end(), Kind::broken);
-  EXPECT_EQ(client.got(), "");
+TEST_F(StreamReaderTest, one_that_is_behind_when_it_ends_gets_what_is_kept_of_it) {
+  struct Row {
+    std::string_view name;
+    State state;
+    BodyKept kept;
+    StreamState ended;
+    Kind end;
+  };
+  for (const Row& row : {Row{"all of it", State::succeeded, BodyKept::in_chunks, StreamState::whole, Kind::end},
+                         Row{"the prefix", State::unknown, BodyKept::yes, StreamState::cut, Kind::broken},
+                         Row{"dropped chunks", State::succeeded, BodyKept::no, StreamState::whole, Kind::broken}}) {
+    SCOPED_TRACE(row.name);
+    ReaderWorld fresh;
+    Client client = fresh.reader();
+    fresh.publish(30);
+    fresh.finish(row.state, row.kept);
+    fresh.end(row.ended);
+    fresh.read_all(client);
+    client.ask();
+    fresh.executor.advance(20ms);
+    EXPECT_EQ(client.got(), row.kept == BodyKept::no ? "" : fresh.whole);
+    EXPECT_EQ(client.end(), row.end);
+  }
 }
 
 TEST_F(StreamReaderTest, it_goes_on_from_the_store_to_what_is_relayed) {
@@ -264,5 +256,4 @@ TEST_F(StreamReaderTest, it_goes_on_from_the_store_to_what_is_relayed) {
   EXPECT_EQ(client.got(), whole + relayed);
 }
 
-}  // namespace stream_reader_test
-}  // namespace once::gateway
+}  // namespace once::gateway::stream_reader_test

@@ -61,9 +61,7 @@ class Uploading {
   }
   // Another request: how many connections there are with it.
   std::size_t connections_of_next() {
-    stage.serve = [](const Stage::Served& served) {
-      if (served.whole) served.peer.send(fine);
-    };
+    stage.answer(std::string(fine));
     EXPECT_EQ(status(post(5, "next")), "executed");
     return stage.connections.size();
   }
@@ -74,7 +72,7 @@ class Uploading {
     EXPECT_TRUE(holds());
   }
 
-  void finish() {
+  ~Uploading() {
     stage.finish();
     EXPECT_EQ(disk.spool.bytes(), 0U);
     EXPECT_EQ(disk.open, 0U);
@@ -109,7 +107,6 @@ TEST(BodyUpload, reaches_a_backend_that_answers_while_it_reads) {
     EXPECT_EQ(got, body_of(size));
     EXPECT_EQ(world.connections_of_next(), 2U) << "it may not have read what the system took";
     EXPECT_EQ(world.status(post(size)), "replayed");
-    world.finish();
   }
 }
 
@@ -132,7 +129,6 @@ TEST(BodyUpload, stops_when_it_is_refused) {
       EXPECT_EQ(world.stage.requests, 0U);  // the rest of it was not sent
       if (then == Then::reads_no_more) world.backend().set_reading(true);
       EXPECT_EQ(world.connections_of_next(), 2U);
-      world.finish();
     }
   }
 }
@@ -150,7 +146,6 @@ TEST(BodyUpload, goes_on_when_it_succeeded_early) {
     EXPECT_EQ(got, body_of(size));
     EXPECT_EQ(world.connections_of_next(), 2U) << "it may not have read what the system took";
     EXPECT_EQ(world.status(post(size)), "replayed");
-    world.finish();
   }
 }
 
@@ -164,7 +159,6 @@ TEST(BodyUpload, that_succeeded_early_may_be_closed_by_its_backend) {
   EXPECT_EQ(world.status(post(large)), "executed");
   EXPECT_EQ(world.status(post(large)), "replayed");
   EXPECT_EQ(world.connections_of_next(), 2U);
-  world.finish();
 }
 
 // Its backend may still read, too slowly for us to notice: half a request is no success.
@@ -185,7 +179,6 @@ TEST(BodyUpload, that_succeeded_early_and_is_cut_off_is_unknown) {
     if (streams) world.expect_unknown();
     if (!streams) EXPECT_EQ(world.status(post(large)), "unknown");
     EXPECT_EQ(world.connections_of_next(), 2U);
-    world.finish();
   }
 }
 
@@ -199,7 +192,6 @@ TEST(BodyUpload, that_succeeded_early_and_cannot_be_read_any_more_is_unknown) {
   EXPECT_EQ(world.status(post(large)), "unknown");
   EXPECT_EQ(world.status(post(large)), "unknown");
   EXPECT_EQ(world.stage.requests, 0U);
-  world.finish();
 }
 
 // The response is whole, and the request is still being sent.
@@ -219,7 +211,6 @@ TEST(BodyUpload, ends_when_its_caller_stops_it) {
   EXPECT_TRUE(client.over());
   EXPECT_EQ(world.disk.open, 0U);
   EXPECT_EQ(world.status(post(large)), "replayed");
-  world.finish();
 }
 
 TEST(BodyUpload, times_out_with_a_backend_that_neither_reads_nor_answers) {
@@ -233,7 +224,6 @@ TEST(BodyUpload, times_out_with_a_backend_that_neither_reads_nor_answers) {
     EXPECT_EQ(client.response().status, 504);
     EXPECT_EQ(client.response().field("Idempotency-Status"), "unknown");
     EXPECT_EQ(world.disk.open, 0U);
-    world.finish();
   }
 }
 
@@ -265,7 +255,6 @@ TEST(BodyUpload, may_take_longer_than_the_response) {
     world.stage.run(5s);
     EXPECT_EQ(client.response().body, "ok");
     EXPECT_EQ(client.response().field("Idempotency-Status"), "executed");
-    world.finish();
   }
 }
 
@@ -280,7 +269,6 @@ TEST(BodyUpload, that_is_not_answered_times_out) {
   EXPECT_EQ(client.responses.size(), 0U);
   world.stage.run(32s);
   EXPECT_EQ(client.response().status, 504);
-  world.finish();
 }
 
 // Nobody reads the response any more, but the sender of the body still waits for the disk.
@@ -305,7 +293,6 @@ TEST(BodyUpload, ends_after_its_request) {
   EXPECT_EQ(world.disk.open, 0U);
   EXPECT_TRUE(world.stage.connections[0]->ended || world.stage.connections[0]->reset);
   world.expect_unknown();
-  world.finish();
 }
 
 TEST(BodyUpload, that_cannot_be_read_cuts_its_response_off) {
@@ -323,7 +310,6 @@ TEST(BodyUpload, that_cannot_be_read_cuts_its_response_off) {
   world.stage.run(1s);
   world.expect_unknown();
   EXPECT_EQ(world.stage.requests, 0U);
-  world.finish();
 }
 
 TEST(BodyUpload, survives_every_call_to_the_network_that_fails) {
@@ -333,10 +319,8 @@ TEST(BodyUpload, survives_every_call_to_the_network_that_fails) {
       if (first && !served.whole) served.peer.send(fmt::format("{}Content-Length: 4\r\n\r\nab", events));
       if (served.whole) served.peer.send(first ? "cd" : fine);
     };
-    stage.client().ask(post(80'000, "echo"));
-    stage.run(1s);
-    stage.client().ask(post(80'000, "early"));
-    stage.run(1s);
+    stage.ask(post(80'000, "echo"));
+    stage.ask(post(80'000, "early"));
   });
 }
 

@@ -2,10 +2,8 @@
 #include "gateway/upstream/forward.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-namespace once::gateway {
-namespace forward_test {
+namespace once::gateway::forward_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -158,5 +156,4 @@ TEST(ForwardTest, an_upgrade_goes_on_only_where_it_can_be_served) {
   EXPECT_EQ(forwarded(request, as), "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
 }
 
-}  // namespace forward_test
-}  // namespace once::gateway
+}  // namespace once::gateway::forward_test

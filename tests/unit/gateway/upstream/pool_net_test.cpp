@@ -20,9 +20,7 @@ constexpr std::string_view get = "GET /page HTTP/1.1\r\nHost: api.test\r\n\r\n";
 constexpr std::string_view fine = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 int status_of(Stage& stage, std::string_view request) {
-  StageClient& client = stage.client();
-  client.ask(request);
-  stage.run(500ms);
+  StageClient& client = stage.ask(request, 500ms);
   return client.response().status;
 }
 
@@ -32,7 +30,6 @@ TEST(PoolOnNet, a_connection_is_used_again) {
   EXPECT_EQ(status_of(stage, post("b")), 200);
   EXPECT_EQ(status_of(stage, get), 200);
   EXPECT_EQ(stage.connections.size(), 1U);
-  stage.finish();
 }
 
 TEST(PoolOnNet, a_connection_whose_request_was_not_written_is_not_used_again) {
@@ -54,7 +51,6 @@ TEST(PoolOnNet, a_connection_whose_request_was_not_written_is_not_used_again) {
     stage.connections[0]->peer->set_reading(true);
     EXPECT_EQ(status_of(stage, post("b")), 200);
     EXPECT_EQ(stage.connections.size(), 2U);
-    stage.finish();
   }
 }
 
@@ -75,7 +71,6 @@ TEST(PoolOnNet, a_connection_whose_response_was_not_read_is_not_used_again) {
   stage.run(100ms);
   EXPECT_EQ(status_of(stage, post("b")), 200);
   EXPECT_EQ(stage.connections.size(), 2U);
-  stage.finish();
 }
 
 // The write is told of the reset, and the kernel says it once: to the read it looks like an end.
@@ -87,12 +82,9 @@ TEST(PoolOnNet, an_unframed_response_before_a_reset_is_not_whole) {
     served.peer.send("HTTP/1.1 500 Internal Server Error\r\n\r\nhalf of it");
     stage.world.after(10ms, [peer = &served.peer] { peer->reset(); });
   };
-  StageClient& client = stage.client();
-  client.ask(post("large", 50'000));
-  stage.run(1min);
+  StageClient& client = stage.ask(post("large", 50'000), 1min);
   EXPECT_EQ(client.response().status, 502);
   EXPECT_EQ(client.response().field("Idempotency-Status"), "unknown");
-  stage.finish();
 }
 
 TEST(PoolOnNet, bytes_behind_a_response_end_the_connection) {
@@ -104,12 +96,9 @@ TEST(PoolOnNet, bytes_behind_a_response_end_the_connection) {
       stage.world.after(later, [peer = &served.peer] { peer->send(fine); });
     };
     EXPECT_EQ(status_of(stage, post("a")), 200);
-    stage.serve = [](const Stage::Served& served) {
-      if (served.whole) served.peer.send("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nnu");
-    };
+    stage.answer("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nnu");
     EXPECT_EQ(status_of(stage, post("b")), 201);
     EXPECT_EQ(stage.connections.size(), 2U);
-    stage.finish();
   }
 }
 
@@ -119,26 +108,19 @@ TEST(PoolOnNet, a_connection_that_was_closed_while_it_idled_is_not_used) {
     EXPECT_EQ(status_of(stage, post("a")), 200);
     resets ? stage.connections[0]->peer->reset() : stage.connections[0]->peer->close();
     stage.run(10ms);
-    StageClient& client = stage.client();
-    client.ask(post("b"));
-    stage.run(500ms);
+    StageClient& client = stage.ask(post("b"), 500ms);
     EXPECT_EQ(client.response().field("Idempotency-Status"), "executed");
     EXPECT_EQ(client.response().status, 200);
     EXPECT_EQ(stage.connections.size(), 2U);
-    stage.finish();
   }
 }
 
 TEST(PoolOnNet, one_that_the_backend_closes_after_its_answer_is_not_used) {
   Stage stage;
-  stage.serve = [](const Stage::Served& served) {
-    if (!served.whole) return;
-    served.peer.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
-  };
+  stage.answer("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
   EXPECT_EQ(status_of(stage, post("a")), 200);
   EXPECT_EQ(status_of(stage, post("b")), 200);
   EXPECT_EQ(stage.connections.size(), 2U);
-  stage.finish();
 }
 
 // Half of what the backend promises: it may close the connection in the same moment.
@@ -154,10 +136,7 @@ TEST(PoolOnNet, a_connection_idles_no_longer_than_the_backend_promises) {
         Case{"Keep-Alive: max=2\r\n", 1100ms, 1}, Case{"Keep-Alive: timeout=60\r\n", 3s, 1}, Case{"", 3s, 1}}) {
     SCOPED_TRACE(c.promise);
     Stage stage;
-    stage.serve = [&](const Stage::Served& served) {
-      if (!served.whole) return;
-      served.peer.send(fmt::format("HTTP/1.1 200 OK\r\n{}Content-Length: 2\r\n\r\nok", c.promise));
-    };
+    stage.answer(fmt::format("HTTP/1.1 200 OK\r\n{}Content-Length: 2\r\n\r\nok", c.promise));
     StageClient& client = stage.client();
     for (int i = 0; i < 2; ++i) {
       client.ask(get);
@@ -166,7 +145,6 @@ TEST(PoolOnNet, a_connection_idles_no_longer_than_the_backend_promises) {
       stage.run(c.idles - 10ms);
     }
     EXPECT_EQ(stage.connections.size(), c.connections);
-    stage.finish();
   }
 }
 
@@ -180,7 +158,6 @@ TEST(PoolOnNet, a_backend_that_goes_on_announcing_is_given_up) {
       served.peer.send(response.append(fine));
     };
     EXPECT_EQ(status_of(stage, get), interim > http::most_interim_responses ? 502 : 200);
-    stage.finish();
   }
 }
 
@@ -195,7 +172,6 @@ TEST(PoolOnNet, without_descriptors_idle_connections_make_room) {
   stage.run(500ms);
   EXPECT_EQ(client.response().status, 200);
   stage.gateway->net().most_descriptors = 1000;
-  stage.finish();
 }
 
 // So many keyed requests at a time, answered together.
@@ -234,7 +210,6 @@ TEST(PoolOnNet, as_many_connections_are_kept_as_were_in_use) {
   }
   EXPECT_LE(idle(stage), 20U);
   EXPECT_EQ(stage.connections.size(), 2 * many);
-  stage.finish();
 }
 
 TEST(PoolOnNet, requests_one_after_the_other_survive_every_call_that_fails) {

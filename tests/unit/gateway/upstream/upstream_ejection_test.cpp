@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once::gateway {
-namespace upstream_ejection_test {
+namespace once::gateway::upstream_ejection_test {
 
 using namespace std::chrono_literals;
 using Change = ServerEjection::Change;
@@ -117,5 +116,4 @@ TEST(ServerEjectionTest, counts_failures_of_the_server_only) {
   for (const int status : {200, 302, 404, 429, 499, 501, 505}) EXPECT_EQ(served_with(status), Served::well) << status;
 }
 
-}  // namespace upstream_ejection_test
-}  // namespace once::gateway
+}  // namespace once::gateway::upstream_ejection_test

@@ -9,13 +9,11 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/unit/http/loop_run.hpp"
 #include "tests/unit/support/fake_server.hpp"
 
-namespace once::gateway {
-namespace upstream_group_test {
+namespace once::gateway::upstream_group_test {
 
 using namespace std::chrono_literals;
 using http::FakeServer;
@@ -56,9 +54,8 @@ struct World {
   std::size_t server_of(const UpstreamGroup::Turn& turn) const {
     return &group->server(turn) == state->servers[0].get() ? 0 : 1;
   }
-  void play(Task<void> story) {
-    run.start(std::move(story));
-    run.run();
+  void play(Task<void> (*story)(World&)) {
+    run.play(story(*this));
     EXPECT_EQ(group->queued(), 0U);
     EXPECT_EQ(state->queued, 0U);
     group.reset();
@@ -74,6 +71,7 @@ struct World {
   Metrics metrics;
   std::unique_ptr<UpstreamState> state;
   std::unique_ptr<UpstreamGroup> group;
+  std::vector<std::size_t> order;  // the servers of the requests of a story
 };
 
 // A request that is at work until it is told to end.
@@ -88,69 +86,67 @@ Task<void> begin(World& world, AtWork& request) {
   request.ended = true;
 }
 
+Task<AtWork> begun(World& world) {
+  AtWork request;
+  co_await begin(world, request);
+  co_return request;
+}
+
 Task<void> until_ended(World& world, const AtWork& request) {
   while (!request.ended) co_await sleep_for(world.run.loop, 10ms);
 }
 
-Task<void> one_after_the_other(World& world, std::vector<std::size_t>& order) {
+Task<void> one_after_the_other(World& world) {
   std::vector<AtWork> requests(4);
   for (AtWork& request : requests) {
     co_await begin(world, request);
-    order.push_back(world.server_of(request.turn));
+    world.order.push_back(world.server_of(request.turn));
   }
 }
 
 TEST(UpstreamGroupTest, round_robin_goes_from_one_to_the_next) {
   World world;
-  std::vector<std::size_t> order;
-  world.play(one_after_the_other(world, order));
-  EXPECT_THAT(order, ElementsAre(0, 1, 0, 1));
+  world.play(one_after_the_other);
+  EXPECT_THAT(world.order, ElementsAre(0, 1, 0, 1));
 }
 
 TEST(UpstreamGroupTest, workers_begin_with_different_servers) {
   World world([](Upstream&) {}, {.worker = 1, .workers = 2});
-  std::vector<std::size_t> order;
-  world.play(one_after_the_other(world, order));
-  EXPECT_THAT(order, ElementsAre(1, 0, 1, 0));
-}
-
-Task<void> two_at_the_first(World& world, std::vector<std::size_t>& order) {
-  std::vector<AtWork> requests(4);
-  co_await begin(world, requests[0]);
-  co_await begin(world, requests[1]);
-  requests[1].connection.reset();  // the second server has none at work now
-  for (std::size_t i = 2; i < requests.size(); ++i) {
-    co_await begin(world, requests[i]);
-    order.push_back(world.server_of(requests[i].turn));
-    requests[i].connection.reset();
-  }
+  world.play(one_after_the_other);
+  EXPECT_THAT(world.order, ElementsAre(1, 0, 1, 0));
 }
 
 TEST(UpstreamGroupTest, least_connections_goes_where_there_is_least_to_do) {
   World world([](Upstream& upstream) { upstream.balance = Balance::least_connections; });
-  std::vector<std::size_t> order;
-  world.play(two_at_the_first(world, order));
-  EXPECT_THAT(order, ElementsAre(1, 1)) << "round robin would have gone back to the first";
-}
-
-Task<void> a_rested_one_is_taken(World& world) {
-  AtWork first;
-  co_await begin(world, first);
-  const int far = world.servers[0].accept();
-  co_await answer_fully(*first.connection, far);
-  first.connection.reset();
-  AtWork second;
-  AtWork third;
-  co_await begin(world, second);
-  co_await begin(world, third);
-  EXPECT_FALSE(second.connection->reused()) << "the other server's turn";
-  EXPECT_TRUE(third.connection->reused());
-  EXPECT_EQ(world.server_of(third.turn), 0U);
+  world.play([](World& world) -> Task<void> {
+    std::vector<AtWork> requests(4);
+    co_await begin(world, requests[0]);
+    co_await begin(world, requests[1]);
+    requests[1].connection.reset();  // the second server has none at work now
+    for (std::size_t i = 2; i < requests.size(); ++i) {
+      co_await begin(world, requests[i]);
+      world.order.push_back(world.server_of(requests[i].turn));
+      requests[i].connection.reset();
+    }
+  });
+  EXPECT_THAT(world.order, ElementsAre(1, 1)) << "round robin would have gone back to the first";
 }
 
 TEST(UpstreamGroupTest, a_connection_that_rests_at_the_server_at_hand_is_taken_first) {
   World world;
-  world.play(a_rested_one_is_taken(world));
+  world.play([](World& world) -> Task<void> {
+    AtWork first = co_await begun(world);
+    const int far = world.servers[0].accept();
+    co_await answer_fully(*first.connection, far);
+    first.connection.reset();
+    AtWork second;
+    AtWork third;
+    co_await begin(world, second);
+    co_await begin(world, third);
+    EXPECT_FALSE(second.connection->reused()) << "the other server's turn";
+    EXPECT_TRUE(third.connection->reused());
+    EXPECT_EQ(world.server_of(third.turn), 0U);
+  });
 }
 
 std::function<void(Upstream&)> down_after(unsigned failures) {
@@ -159,8 +155,7 @@ std::function<void(Upstream&)> down_after(unsigned failures) {
 
 Task<void> one_is_dead(World& world) {
   for (int i = 0; i < 4; ++i) {
-    AtWork request;
-    co_await begin(world, request);
+    AtWork request = co_await begun(world);
     EXPECT_TRUE(request.connection);
     if (request.connection) EXPECT_EQ(world.server_of(request.turn), 1U);
   }
@@ -169,7 +164,7 @@ Task<void> one_is_dead(World& world) {
 TEST(UpstreamGroupTest, another_server_is_tried_when_one_cannot_be_reached) {
   World world(down_after(5));
   world.servers[0].stop();
-  world.play(one_is_dead(world));
+  world.play(one_is_dead);
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 4U) << "its turn comes again and again";
   EXPECT_TRUE(world.state->servers[0]->health.shown_up()) << "four failures are not five";
 }
@@ -177,27 +172,9 @@ TEST(UpstreamGroupTest, another_server_is_tried_when_one_cannot_be_reached) {
 TEST(UpstreamGroupTest, after_enough_failures_a_server_is_avoided) {
   World world(down_after(1));
   world.servers[0].stop();
-  world.play(one_is_dead(world));
+  world.play(one_is_dead);
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 1U);
   EXPECT_FALSE(world.state->servers[0]->health.shown_up());
-}
-
-Task<void> tried_again_later(World& world) {
-  AtWork first;
-  co_await begin(world, first);
-  EXPECT_EQ(world.server_of(first.turn), 1U);
-  world.servers[0].listen();
-  std::size_t times = 0;
-  while (!world.state->servers[0]->health.shown_up() && ++times < 1000) {
-    AtWork next;
-    co_await begin(world, next);
-    co_await sleep_for(world.run.loop, 10ms);
-  }
-  AtWork one;
-  AtWork other;
-  co_await begin(world, one);
-  co_await begin(world, other);
-  EXPECT_NE(world.server_of(one.turn), world.server_of(other.turn)) << "both take part again";
 }
 
 TEST(UpstreamGroupTest, a_server_that_was_avoided_is_tried_again_after_fail_timeout) {
@@ -206,47 +183,40 @@ TEST(UpstreamGroupTest, a_server_that_was_avoided_is_tried_again_after_fail_time
     upstream.fail_timeout = 50ms;
   });
   world.servers[0].stop();
-  world.play(tried_again_later(world));
-}
-
-Task<void> found_later(World& world) {
-  for (int i = 0; i < 4; ++i) {
-    AtWork request;
-    co_await begin(world, request);
-    EXPECT_EQ(world.server_of(request.turn), 1U);
-  }
-  ServerState& server = *world.state->servers[0];
-  server.addresses.publish(world.servers[0].endpoints());
-  server.health.set_located(true);
-  std::vector<AtWork> requests(2);
-  for (AtWork& request : requests) co_await begin(world, request);
-  EXPECT_NE(world.server_of(requests[0].turn), world.server_of(requests[1].turn)) << "at once, both take part";
+  world.play([](World& world) -> Task<void> {
+    AtWork first = co_await begun(world);
+    EXPECT_EQ(world.server_of(first.turn), 1U);
+    world.servers[0].listen();
+    std::size_t times = 0;
+    while (!world.state->servers[0]->health.shown_up() && ++times < 1000) {
+      AtWork next = co_await begun(world);
+      co_await sleep_for(world.run.loop, 10ms);
+    }
+    AtWork one;
+    AtWork other;
+    co_await begin(world, one);
+    co_await begin(world, other);
+    EXPECT_NE(world.server_of(one.turn), world.server_of(other.turn)) << "both take part again";
+  });
 }
 
 TEST(UpstreamGroupTest, a_server_whose_name_is_not_found_yet_gets_nothing) {
   World world(down_after(1));
   world.state->servers[0]->addresses.publish({});
   world.state->servers[0]->health.set_located(false);
-  world.play(found_later(world));
+  world.play([](World& world) -> Task<void> {
+    for (int i = 0; i < 4; ++i) {
+      AtWork request = co_await begun(world);
+      EXPECT_EQ(world.server_of(request.turn), 1U);
+    }
+    ServerState& server = *world.state->servers[0];
+    server.addresses.publish(world.servers[0].endpoints());
+    server.health.set_located(true);
+    std::vector<AtWork> requests(2);
+    for (AtWork& request : requests) co_await begin(world, request);
+    EXPECT_NE(world.server_of(requests[0].turn), world.server_of(requests[1].turn)) << "at once, both take part";
+  });
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 0U);
-}
-
-Task<void> nobody_is_found(World& world) {
-  for (int i = 0; i < 4; ++i) {
-    AtWork request;
-    co_await begin(world, request);
-    EXPECT_FALSE(request.connection);
-    EXPECT_FALSE(request.turn.busy());
-  }
-  for (std::size_t i = 0; i < world.servers.size(); ++i) {
-    world.state->servers[i]->addresses.publish(world.servers[i].endpoints());
-    world.state->servers[i]->health.set_located(true);
-  }
-  AtWork request;
-  co_await begin(world, request);
-  EXPECT_TRUE(request.connection) << "none of them is avoided for what was tried before";
-  EXPECT_TRUE(world.state->servers[0]->health.shown_up());
-  EXPECT_TRUE(world.state->servers[1]->health.shown_up());
 }
 
 TEST(UpstreamGroupTest, when_no_name_is_found_nothing_can_be_reached_until_one_is) {
@@ -255,96 +225,92 @@ TEST(UpstreamGroupTest, when_no_name_is_found_nothing_can_be_reached_until_one_i
     server->addresses.publish({});
     server->health.set_located(false);
   }
-  world.play(nobody_is_found(world));
-}
-
-Task<void> nobody_is_there(World& world) {
-  AtWork request;
-  co_await begin(world, request);
-  EXPECT_FALSE(request.connection);
-  EXPECT_FALSE(request.turn.busy());
+  world.play([](World& world) -> Task<void> {
+    for (int i = 0; i < 4; ++i) {
+      AtWork request = co_await begun(world);
+      EXPECT_FALSE(request.connection);
+      EXPECT_FALSE(request.turn.busy());
+    }
+    for (std::size_t i = 0; i < world.servers.size(); ++i) {
+      world.state->servers[i]->addresses.publish(world.servers[i].endpoints());
+      world.state->servers[i]->health.set_located(true);
+    }
+    AtWork request = co_await begun(world);
+    EXPECT_TRUE(request.connection) << "none of them is avoided for what was tried before";
+    EXPECT_TRUE(world.state->servers[0]->health.shown_up());
+    EXPECT_TRUE(world.state->servers[1]->health.shown_up());
+  });
 }
 
 TEST(UpstreamGroupTest, when_no_server_can_be_reached_that_is_said_after_trying_all) {
   World world;
   world.servers[0].stop();
   world.servers[1].stop();
-  world.play(nobody_is_there(world));
+  world.play([](World& world) -> Task<void> {
+    AtWork request = co_await begun(world);
+    EXPECT_FALSE(request.connection);
+    EXPECT_FALSE(request.turn.busy());
+  });
   EXPECT_EQ(world.metrics.backend_connects.value(), 2U);
-}
-
-Task<void> takes_no_byte(World& world) {
-  AtWork request;
-  co_await begin(world, request);
-  EXPECT_EQ(world.server_of(request.turn), 0U);
-  request.connection.reset();
-  world.group->took_nothing(request.turn);
-  co_await begin(world, request);
-  EXPECT_EQ(world.server_of(request.turn), 1U);
-  request.connection.reset();
-  world.group->took_nothing(request.turn);
-  co_await begin(world, request);
-  EXPECT_FALSE(request.connection) << "each server once";
 }
 
 TEST(UpstreamGroupTest, a_server_that_takes_no_byte_counts_as_not_reached) {
   World world;
-  world.play(takes_no_byte(world));
-}
-
-Task<void> served_although_down(World& world) {
-  for (int i = 0; i < 2; ++i) {
-    AtWork request;
+  world.play([](World& world) -> Task<void> {
+    AtWork request = co_await begun(world);
+    EXPECT_EQ(world.server_of(request.turn), 0U);
+    request.connection.reset();
+    world.group->took_nothing(request.turn);
     co_await begin(world, request);
-    EXPECT_TRUE(request.connection);
-  }
+    EXPECT_EQ(world.server_of(request.turn), 1U);
+    request.connection.reset();
+    world.group->took_nothing(request.turn);
+    co_await begin(world, request);
+    EXPECT_FALSE(request.connection) << "each server once";
+  });
 }
 
 TEST(UpstreamGroupTest, when_all_are_down_all_are_tried) {
   World world(down_after(1));
-  for (const auto& server : world.state->servers) {
-    EXPECT_EQ(server->health.checked(false), ServerHealth::Change::down);
-  }
-  world.play(served_although_down(world));
+  for (const auto& server : world.state->servers) EXPECT_EQ(server->health.checked(false), ServerHealth::Change::down);
+  world.play([](World& world) -> Task<void> {
+    for (int i = 0; i < 2; ++i) {
+      AtWork request = co_await begun(world);
+      EXPECT_TRUE(request.connection);
+    }
+  });
 }
 
 TEST(UpstreamGroupTest, a_server_that_checks_say_is_down_gets_nothing) {
   World world(down_after(1));
   world.state->servers[0]->health.checked(false);
-  world.play(one_is_dead(world));
+  world.play(one_is_dead);
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 0U);
-}
-
-Task<void> answered_badly(World& world, std::vector<std::size_t>& order) {
-  for (int i = 0; i < 6; ++i) {
-    AtWork request;
-    co_await begin(world, request);
-    order.push_back(world.server_of(request.turn));
-    world.group->served(request.turn, order.back() == 0 ? Served::badly : Served::well);
-  }
 }
 
 TEST(UpstreamGroupTest, a_server_that_answers_badly_is_ejected) {
   World world([](Upstream& upstream) { upstream.eject.failures = 2; });
-  std::vector<std::size_t> order;
-  world.play(answered_badly(world, order));
-  EXPECT_THAT(order, ElementsAre(0, 1, 0, 1, 1, 1));
+  world.play([](World& world) -> Task<void> {
+    for (int i = 0; i < 6; ++i) {
+      AtWork request = co_await begun(world);
+      world.order.push_back(world.server_of(request.turn));
+      world.group->served(request.turn, world.order.back() == 0 ? Served::badly : Served::well);
+    }
+  });
+  EXPECT_THAT(world.order, ElementsAre(0, 1, 0, 1, 1, 1));
   EXPECT_TRUE(world.state->servers[0]->ejection.ejected());
   EXPECT_TRUE(world.state->servers[0]->health.shown_up()) << "it can be reached";
 }
 
-Task<void> everybody_answers_badly(World& world) {
-  for (int i = 0; i < 20; ++i) {
-    AtWork request;
-    co_await begin(world, request);
-    EXPECT_TRUE(request.connection);
-    world.group->served(request.turn, Served::badly);
-  }
-}
-
 TEST(UpstreamGroupTest, half_of_the_servers_at_most_are_ejected) {
   World world([](Upstream& upstream) { upstream.eject.failures = 2; });
-  world.play(everybody_answers_badly(world));
+  world.play([](World& world) -> Task<void> {
+    for (int i = 0; i < 20; ++i) {
+      AtWork request = co_await begun(world);
+      EXPECT_TRUE(request.connection);
+      world.group->served(request.turn, Served::badly);
+    }
+  });
   const auto& servers = world.state->servers;
   EXPECT_NE(servers[0]->ejection.ejected(), servers[1]->ejection.ejected());
 }
@@ -355,43 +321,37 @@ TEST(UpstreamGroupTest, a_server_that_cannot_be_reached_is_ejected_like_one_that
     upstream.health.failures = 1000;
   });
   world.servers[0].stop();
-  world.play(one_is_dead(world));
+  world.play(one_is_dead);
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 1U);
   EXPECT_TRUE(world.state->servers[0]->ejection.ejected());
 }
 
-Task<void> sent_elsewhere(World& world) {
-  AtWork request;
-  co_await begin(world, request);
-  const std::size_t first = world.server_of(request.turn);
-  EXPECT_EQ(world.group->retry_elsewhere(request.turn), UpstreamGroup::Retried::yes);
-  UpstreamConnectionPtr second = co_await world.connection(request.turn);
-  EXPECT_TRUE(second);
-  EXPECT_NE(world.server_of(request.turn), first);
-  EXPECT_EQ(world.group->retry_elsewhere(request.turn), UpstreamGroup::Retried::no) << "there is no third";
-}
-
 TEST(UpstreamGroupTest, a_retry_goes_to_a_server_that_was_not_tried) {
   World world;
-  world.play(sent_elsewhere(world));
+  world.play([](World& world) -> Task<void> {
+    AtWork request = co_await begun(world);
+    const std::size_t first = world.server_of(request.turn);
+    EXPECT_EQ(world.group->retry_elsewhere(request.turn), UpstreamGroup::Retried::yes);
+    UpstreamConnectionPtr second = co_await world.connection(request.turn);
+    EXPECT_TRUE(second);
+    EXPECT_NE(world.server_of(request.turn), first);
+    EXPECT_EQ(world.group->retry_elsewhere(request.turn), UpstreamGroup::Retried::no) << "there is no third";
+  });
   EXPECT_EQ(world.state->retries, 1U);
-}
-
-Task<void> retried_often(World& world, int& retries) {
-  for (int i = 0; i < 100; ++i) {
-    AtWork request;
-    co_await begin(world, request);
-    world.group->earn_retry();
-    if (world.group->retry_elsewhere(request.turn) == UpstreamGroup::Retried::yes) ++retries;
-  }
 }
 
 TEST(UpstreamGroupTest, retries_have_a_budget) {
   World world;
-  int retries = 0;
-  world.play(retried_often(world, retries));
-  EXPECT_GE(retries, 10 + 9);
-  EXPECT_LE(retries, 10 + 10);
+  world.play([](World& world) -> Task<void> {
+    std::size_t retries = 0;
+    for (int i = 0; i < 100; ++i) {
+      AtWork request = co_await begun(world);
+      world.group->earn_retry();
+      if (world.group->retry_elsewhere(request.turn) == UpstreamGroup::Retried::yes) ++retries;
+    }
+    EXPECT_GE(retries, 10U + 9U);
+    EXPECT_LE(retries, 10U + 10U);
+  });
 }
 
 void single_server(Upstream& upstream) {
@@ -406,115 +366,85 @@ std::function<void(Upstream&)> single_server_with(const std::function<void(Upstr
   };
 }
 
-Task<void> in_their_order(World& world) {
-  AtWork holds;
-  co_await begin(world, holds);
-  std::vector<AtWork> waiting(3);
-  for (AtWork& request : waiting) world.run.start(begin(world, request));
-  EXPECT_EQ(world.group->queued(), 3U);
-  EXPECT_EQ(world.state->queued, 3U);
-  holds.connection.reset();
-  for (AtWork& request : waiting) {
-    co_await until_ended(world, request);
-    EXPECT_TRUE(request.connection);
-    EXPECT_EQ(world.state->servers[0]->connections, 1U) << "one at a time";
-    for (const AtWork& other : waiting) EXPECT_TRUE(&other <= &request || !other.ended) << "in their order";
-    request.connection.reset();
-  }
-}
-
 TEST(UpstreamGroupTest, at_the_limit_requests_wait_in_the_order_they_came) {
   World world(single_server);
-  world.play(in_their_order(world));
+  world.play([](World& world) -> Task<void> {
+    AtWork holds = co_await begun(world);
+    std::vector<AtWork> waiting(3);
+    for (AtWork& request : waiting) world.run.start(begin(world, request));
+    EXPECT_EQ(world.group->queued(), 3U);
+    EXPECT_EQ(world.state->queued, 3U);
+    holds.connection.reset();
+    for (AtWork& request : waiting) {
+      co_await until_ended(world, request);
+      EXPECT_TRUE(request.connection);
+      EXPECT_EQ(world.state->servers[0]->connections, 1U) << "one at a time";
+      for (const AtWork& other : waiting) EXPECT_TRUE(&other <= &request || !other.ended) << "in their order";
+      request.connection.reset();
+    }
+  });
   EXPECT_EQ(world.state->queue_refused, 0U);
-}
-
-Task<void> one_too_many(World& world) {
-  AtWork holds;
-  co_await begin(world, holds);
-  AtWork waits;
-  world.run.start(begin(world, waits));
-  AtWork refused;
-  co_await begin(world, refused);
-  EXPECT_FALSE(refused.connection);
-  EXPECT_TRUE(refused.turn.busy());
-  EXPECT_FALSE(waits.ended);
-  holds.connection.reset();
-  co_await until_ended(world, waits);
-  EXPECT_TRUE(waits.connection);
 }
 
 TEST(UpstreamGroupTest, a_full_queue_refuses_at_once) {
   World world(single_server_with([](Upstream& upstream) { upstream.queue = 1; }));
-  world.play(one_too_many(world));
+  world.play([](World& world) -> Task<void> {
+    AtWork holds = co_await begun(world);
+    AtWork waits;
+    world.run.start(begin(world, waits));
+    AtWork refused = co_await begun(world);
+    EXPECT_FALSE(refused.connection);
+    EXPECT_TRUE(refused.turn.busy());
+    EXPECT_FALSE(waits.ended);
+    holds.connection.reset();
+    co_await until_ended(world, waits);
+    EXPECT_TRUE(waits.connection);
+  });
   EXPECT_EQ(world.state->queue_refused, 1U);
 }
 
 Task<void> waits_in_vain(World& world) {
-  AtWork holds;
-  co_await begin(world, holds);
-  AtWork waits;
-  co_await begin(world, waits);
+  AtWork holds = co_await begun(world);
+  AtWork waits = co_await begun(world);
   EXPECT_FALSE(waits.connection);
   EXPECT_TRUE(waits.turn.busy());
 }
 
-TEST(UpstreamGroupTest, nobody_waits_longer_than_a_connect_may_take) {
-  World world(single_server);
-  world.limit = 20ms;
-  world.play(waits_in_vain(world));
-}
-
-TEST(UpstreamGroupTest, without_a_queue_nobody_waits) {
-  World world(single_server_with([](Upstream& upstream) { upstream.queue = 0; }));
-  world.play(waits_in_vain(world));
-}
-
-Task<void> leaves_the_queue(World& world) {
-  AtWork holds;
-  co_await begin(world, holds);
-  AtWork leaves;
-  AtWork stays;
-  world.run.start(begin(world, leaves));
-  world.run.start(begin(world, stays));
-  world.group->give_up(leaves.turn);
-  co_await until_ended(world, leaves);
-  EXPECT_FALSE(leaves.connection);
-  EXPECT_EQ(world.group->queued(), 1U);
-  holds.connection.reset();
-  co_await until_ended(world, stays);
-  EXPECT_TRUE(stays.connection);
+TEST(UpstreamGroupTest, nobody_waits_longer_than_a_connect_may_take_or_without_a_queue) {
+  World impatient(single_server);
+  impatient.limit = 20ms;
+  impatient.play(waits_in_vain);
+  World without_queue(single_server_with([](Upstream& upstream) { upstream.queue = 0; }));
+  without_queue.play(waits_in_vain);
 }
 
 TEST(UpstreamGroupTest, whoever_gives_up_leaves_the_queue_to_the_others) {
   World world(single_server);
-  world.play(leaves_the_queue(world));
-}
-
-Task<void> gone_already(World& world) {
-  AtWork holds;
-  co_await begin(world, holds);
-  AtWork gone;
-  world.group->give_up(gone.turn);
-  co_await begin(world, gone);
-  EXPECT_TRUE(gone.turn.busy());
+  world.play([](World& world) -> Task<void> {
+    AtWork holds = co_await begun(world);
+    AtWork leaves;
+    AtWork stays;
+    world.run.start(begin(world, leaves));
+    world.run.start(begin(world, stays));
+    world.group->give_up(leaves.turn);
+    co_await until_ended(world, leaves);
+    EXPECT_FALSE(leaves.connection);
+    EXPECT_EQ(world.group->queued(), 1U);
+    holds.connection.reset();
+    co_await until_ended(world, stays);
+    EXPECT_TRUE(stays.connection);
+  });
 }
 
 TEST(UpstreamGroupTest, whoever_gave_up_does_not_enter_it) {
   World world(single_server);
-  world.play(gone_already(world));
-}
-
-Task<void> another_has_room(World& world) {
-  std::vector<AtWork> requests(2);
-  for (AtWork& request : requests) co_await begin(world, request);
-  EXPECT_NE(world.server_of(requests[0].turn), world.server_of(requests[1].turn));
-  AtWork waits;
-  world.run.start(begin(world, waits));
-  EXPECT_EQ(world.group->queued(), 1U);
-  requests[1].connection.reset();
-  co_await until_ended(world, waits);
-  EXPECT_EQ(world.server_of(waits.turn), 1U) << "where a connection came free";
+  world.play([](World& world) -> Task<void> {
+    AtWork holds = co_await begun(world);
+    AtWork gone;
+    world.group->give_up(gone.turn);
+    co_await begin(world, gone);
+    EXPECT_TRUE(gone.turn.busy());
+  });
 }
 
 TEST(UpstreamGroupTest, a_server_at_its_limit_is_passed_over_while_another_has_room) {
@@ -522,47 +452,51 @@ TEST(UpstreamGroupTest, a_server_at_its_limit_is_passed_over_while_another_has_r
     upstream.max_connections = 1;
     upstream.balance = Balance::least_connections;
   });
-  world.play(another_has_room(world));
+  world.play([](World& world) -> Task<void> {
+    std::vector<AtWork> requests(2);
+    for (AtWork& request : requests) co_await begin(world, request);
+    EXPECT_NE(world.server_of(requests[0].turn), world.server_of(requests[1].turn));
+    AtWork waits;
+    world.run.start(begin(world, waits));
+    EXPECT_EQ(world.group->queued(), 1U);
+    requests[1].connection.reset();
+    co_await until_ended(world, waits);
+    EXPECT_EQ(world.server_of(waits.turn), 1U) << "where a connection came free";
+  });
 }
 
 // The place that came free is promised to the one who waits: nobody who comes between may take it.
-Task<void> nobody_steals(World& world) {
-  AtWork holds;
-  co_await begin(world, holds);
-  AtWork waits;
-  world.run.start(begin(world, waits));
-  holds.connection.reset();
-  AtWork late;
-  world.run.start(begin(world, late));
-  EXPECT_FALSE(late.ended);
-  co_await until_ended(world, waits);
-  EXPECT_FALSE(late.ended);
-  waits.connection.reset();
-  co_await until_ended(world, late);
-}
-
 TEST(UpstreamGroupTest, a_place_that_came_free_is_for_who_waited) {
   World world(single_server);
-  world.play(nobody_steals(world));
-}
-
-Task<void> dies_while_others_wait(World& world) {
-  AtWork holds;
-  co_await begin(world, holds);
-  std::vector<AtWork> waiting(2);
-  for (AtWork& request : waiting) world.run.start(begin(world, request));
-  world.servers[0].stop();
-  holds.connection.reset();
-  for (AtWork& request : waiting) {
-    co_await until_ended(world, request);
-    EXPECT_FALSE(request.connection);
-    EXPECT_FALSE(request.turn.busy()) << "it could not be reached";
-  }
+  world.play([](World& world) -> Task<void> {
+    AtWork holds = co_await begun(world);
+    AtWork waits;
+    world.run.start(begin(world, waits));
+    holds.connection.reset();
+    AtWork late;
+    world.run.start(begin(world, late));
+    EXPECT_FALSE(late.ended);
+    co_await until_ended(world, waits);
+    EXPECT_FALSE(late.ended);
+    waits.connection.reset();
+    co_await until_ended(world, late);
+  });
 }
 
 TEST(UpstreamGroupTest, those_who_wait_for_a_server_that_died_are_told_so) {
   World world(single_server);
-  world.play(dies_while_others_wait(world));
+  world.play([](World& world) -> Task<void> {
+    AtWork holds = co_await begun(world);
+    std::vector<AtWork> waiting(2);
+    for (AtWork& request : waiting) world.run.start(begin(world, request));
+    world.servers[0].stop();
+    holds.connection.reset();
+    for (AtWork& request : waiting) {
+      co_await until_ended(world, request);
+      EXPECT_FALSE(request.connection);
+      EXPECT_FALSE(request.turn.busy()) << "it could not be reached";
+    }
+  });
 }
 
 TEST(WorkerShareTest, limits_are_shared_fairly_and_everybody_gets_something) {
@@ -576,5 +510,4 @@ TEST(WorkerShareTest, limits_are_shared_fairly_and_everybody_gets_something) {
   EXPECT_THAT(shares(0, 2), ElementsAre(0, 0)) << "no limit is no limit for each";
 }
 
-}  // namespace upstream_group_test
-}  // namespace once::gateway
+}  // namespace once::gateway::upstream_group_test

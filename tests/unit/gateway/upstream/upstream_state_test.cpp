@@ -1,8 +1,6 @@
 // When a server counts as up, how names are looked up again, and what the watch asks.
 #include "gateway/upstream/upstream_state.hpp"
 
-#include <fcntl.h>
-
 #include <atomic>
 #include <future>
 #include <mutex>
@@ -15,9 +13,9 @@
 #include "http/fault_log.hpp"
 #include "http/service.hpp"
 #include "tests/unit/support/fake_server.hpp"
+#include "tests/unit/support/log_file.hpp"
 
-namespace once::gateway {
-namespace upstream_state_test {
+namespace once::gateway::upstream_state_test {
 
 using namespace std::chrono_literals;
 using Change = ServerHealth::Change;
@@ -98,27 +96,9 @@ Upstream named(const std::string& host, std::uint16_t port = 80) {
   return upstream;
 }
 
-// A log whose lines can be read. It has no name that another test could use.
-struct LogFile {
-  int fd = ::open(testing::TempDir().c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-  SystemClock clock;
-  Log log{clock, fd, LogLevel::debug, LogFormat::json};
-  http::FaultLog faults{log};
-
-  ~LogFile() { ::close(fd); }
-  std::string text() const {
-    std::string all(1U << 20U, '\0');
-    const ssize_t got = ::pread(fd, all.data(), all.size(), 0);
-    all.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return all;
-  }
-  std::size_t count(std::string_view what) const {
-    const std::string all = text();
-    std::size_t times = 0;
-    for (std::size_t at = all.find(what); at != std::string::npos; at = all.find(what, at + 1)) ++times;
-    return times;
-  }
-};
+std::uint16_t port_of(const std::string& address) {
+  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
 
 // What a name server would say, changed by the test.
 struct Names {
@@ -143,18 +123,36 @@ std::unexpected<Error> cannot(std::string detail) {
   return std::unexpected(Error{.source = ErrorSource::system, .retryable = Retryable::no, .detail = std::move(detail)});
 }
 
-TEST(UpstreamResolverTest, a_server_that_moves_is_followed) {
-  LogFile log;
+struct UpstreamResolverTest : testing::Test {
+  Upstreams& open(const std::vector<Upstream>& settings, const http::Resolver& resolver) {
+    auto opened = Upstreams::open(settings, resolver, nullptr, log.log, faults);
+    EXPECT_TRUE(opened.has_value());
+    upstreams = std::move(*opened);
+    return *upstreams;
+  }
+  // A backend of one server, whose name is looked up in `names`.
+  const ServerState& open() { return *open({named("a.test")}, names.resolver())[0].servers[0]; }
+  // Until the name has been looked up so often again.
+  void wait_for_lookups(int times) {
+    const int asked = names.asked;
+    wait_until([&] { return names.asked > asked + times; });
+  }
+
   const http::Endpoint one = *http::resolve_listener("127.0.0.1:1");
   const http::Endpoint two = *http::resolve_listener("127.0.0.1:2");
-  Names names{.mutex = {}, .answer = http::Endpoints{one, two}};
-  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log, log.faults);
-  ASSERT_TRUE(upstreams.has_value());
-  const http::Addresses& addresses = (**upstreams)[0].servers[0]->addresses;
+  SystemClock clock;
+  LogFile log{clock};
+  http::FaultLog faults{log.log};
+  Names names{.mutex = {}, .answer = http::Endpoints{one}};
+  std::unique_ptr<Upstreams> upstreams;
+};
+
+TEST_F(UpstreamResolverTest, a_server_that_moves_is_followed) {
+  names.say(http::Endpoints{one, two});
+  const http::Addresses& addresses = open().addresses;
   const std::uint64_t before = addresses.generation();
   names.say(http::Endpoints{two, one});
-  const int asked = names.asked;
-  wait_until([&] { return names.asked > asked + 2; });
+  wait_for_lookups(2);
   EXPECT_EQ(addresses.generation(), before) << "another order is no change";
   names.say(http::Endpoints{two});
   wait_until([&] { return addresses.generation() > before; });
@@ -162,66 +160,48 @@ TEST(UpstreamResolverTest, a_server_that_moves_is_followed) {
   EXPECT_EQ(log.count("server addresses changed"), 1U);
 }
 
-TEST(UpstreamResolverTest, what_cannot_be_looked_up_stays_where_it_was_and_that_is_said_once) {
-  LogFile log;
-  Names names{.mutex = {}, .answer = http::Endpoints{*http::resolve_listener("127.0.0.1:1")}};
-  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log, log.faults);
-  ASSERT_TRUE(upstreams.has_value());
-  const http::Addresses& addresses = (**upstreams)[0].servers[0]->addresses;
+TEST_F(UpstreamResolverTest, what_cannot_be_looked_up_stays_where_it_was_and_that_is_said_once) {
+  const http::Addresses& addresses = open().addresses;
   names.say(cannot("no such name"));
-  int asked = names.asked;
-  wait_until([&] { return names.asked > asked + 3; });
+  wait_for_lookups(3);
   names.say(http::Endpoints{});
-  asked = names.asked;
-  wait_until([&] { return names.asked > asked + 3; });
+  wait_for_lookups(3);
   EXPECT_EQ(addresses.current()->size(), 1U);
   EXPECT_EQ(log.count("server name cannot be resolved"), 1U);
 }
 
-TEST(UpstreamResolverTest, a_server_that_cannot_be_found_at_the_start_is_down_until_it_is_found) {
-  LogFile log;
-  Names names{.mutex = {}, .answer = cannot("no such name")};
-  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log, log.faults);
-  ASSERT_TRUE(upstreams.has_value());
-  const ServerState& server = *(**upstreams)[0].servers[0];
+TEST_F(UpstreamResolverTest, a_server_that_cannot_be_found_at_the_start_is_down_until_it_is_found) {
+  names.say(cannot("no such name"));
+  const ServerState& server = open();
   EXPECT_FALSE(server.health.shown_up() || server.health.up(1s));
   wait_until([&] { return names.asked > 3; });
   EXPECT_EQ(log.count("server name cannot be resolved"), 1U) << "and it says so once";
   EXPECT_EQ(log.count("no such name"), 1U);
   names.say(http::Endpoints{});
-  const int asked = names.asked;
-  wait_until([&] { return names.asked > asked + 2; });
+  wait_for_lookups(2);
   EXPECT_FALSE(server.health.shown_up()) << "a name without an address is no better";
-  names.say(http::Endpoints{*http::resolve_listener("127.0.0.1:1")});
+  names.say(http::Endpoints{one});
   wait_until([&] { return server.health.shown_up(); });
   EXPECT_EQ(server.addresses.current()->size(), 1U);
   EXPECT_EQ(log.count("server name resolved"), 1U);
   names.say(cannot("no such name"));
-  const int found = names.asked;
-  wait_until([&] { return names.asked > found + 2; });
+  wait_for_lookups(2);
   EXPECT_TRUE(server.health.shown_up()) << "it stays where it was";
 }
 
-TEST(UpstreamResolverTest, a_socket_that_cannot_be_is_an_error_at_the_start) {
-  LogFile log;
+TEST_F(UpstreamResolverTest, a_socket_that_cannot_be_is_an_error_at_the_start) {
   Upstream upstream = named("");
   upstream.servers.front().socket = "/" + std::string(200, 'x');
-  EXPECT_FALSE(Upstreams::open({upstream}, http::resolve, nullptr, log.log, log.faults).has_value());
+  EXPECT_FALSE(Upstreams::open({upstream}, http::resolve, nullptr, log.log, faults).has_value());
 }
 
-TEST(UpstreamResolverTest, an_address_is_not_looked_up_again) {
-  LogFile log;
-  Names names{.mutex = {}, .answer = http::Endpoints{*http::resolve_listener("127.0.0.1:1")}};
-  {
-    const auto upstreams =
-        Upstreams::open({named("127.0.0.1"), named("::1")}, names.resolver(), nullptr, log.log, log.faults);
-    ASSERT_TRUE(upstreams.has_value());
-  }
+TEST_F(UpstreamResolverTest, an_address_is_not_looked_up_again) {
+  open({named("127.0.0.1"), named("::1")}, names.resolver());
+  upstreams.reset();
   EXPECT_EQ(names.asked, 2);
 }
 
-TEST(UpstreamResolverTest, a_look_up_that_hangs_holds_nobody_up) {
-  LogFile log;
+TEST_F(UpstreamResolverTest, a_look_up_that_hangs_holds_nobody_up) {
   std::promise<void> looking;
   std::promise<void> answer;
   auto calls = std::make_shared<std::atomic<int>>(0);
@@ -232,13 +212,11 @@ TEST(UpstreamResolverTest, a_look_up_that_hangs_holds_nobody_up) {
       answer.get_future().wait();
       left.set_value();
     }
-    return http::Endpoints{*http::resolve_listener("127.0.0.1:1")};
+    return http::Endpoints{*http::resolve_listener("127.0.0.1:1")};  // the test may have ended
   };
-  {
-    const auto upstreams = Upstreams::open({named("a.test")}, resolver, nullptr, log.log, log.faults);
-    ASSERT_TRUE(upstreams.has_value());
-    looking.get_future().wait();
-  }
+  open({named("a.test")}, resolver);
+  looking.get_future().wait();
+  upstreams.reset();
   answer.set_value();
   left.get_future().wait();
 }
@@ -262,20 +240,17 @@ struct Patient final : http::ServiceHandler {
     ++asked;
     co_return http::ServiceResponse{.status = status};
   }
-  std::uint16_t port() const {
-    return static_cast<std::uint16_t>(std::stoi(thread.address().substr(thread.address().rfind(':') + 1)));
-  }
+  std::uint16_t port() const { return port_of(thread.address()); }
 };
 
-TEST(UpstreamWatchTest, checks_take_a_server_out_and_back_in) {
-  LogFile log;
+using UpstreamWatchTest = UpstreamResolverTest;
+
+TEST_F(UpstreamWatchTest, checks_take_a_server_out_and_back_in) {
   Patient patient;
   Upstream upstream = named("127.0.0.1", patient.port());
   upstream.base_path = "/base";
   upstream.health = {.path = "/health?deep", .interval = 1ms, .timeout = 20s, .failures = 2, .successes = 2};
-  const auto upstreams = Upstreams::open({upstream}, http::resolve, nullptr, log.log, log.faults);
-  ASSERT_TRUE(upstreams.has_value());
-  const ServerHealth& health = (**upstreams)[0].servers[0]->health;
+  const ServerHealth& health = open({upstream}, http::resolve)[0].servers[0]->health;
   wait_until([&] { return patient.asked > 2; });
   EXPECT_TRUE(health.shown_up());
   patient.status = 503;
@@ -289,35 +264,26 @@ TEST(UpstreamWatchTest, checks_take_a_server_out_and_back_in) {
   EXPECT_EQ(patient.host, "127.0.0.1:" + std::to_string(patient.port()));
 }
 
-TEST(UpstreamWatchTest, a_server_that_is_not_there_or_says_nothing_is_down) {
-  LogFile log;
+TEST_F(UpstreamWatchTest, a_server_that_is_not_there_or_says_nothing_is_down) {
   http::FakeServer silent;
   http::FakeServer gone;
   gone.stop();
   std::vector<Upstream> settings;
   for (const http::FakeServer* server : {&silent, &gone}) {
-    const std::string text = server->endpoint().text();
-    Upstream upstream = named("127.0.0.1", static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
+    Upstream upstream = named("127.0.0.1", port_of(server->endpoint().text()));
     upstream.health = {.path = "/", .interval = 1ms, .timeout = 20ms, .failures = 2, .successes = 1};
     settings.push_back(upstream);
   }
-  const auto upstreams = Upstreams::open(settings, http::resolve, nullptr, log.log, log.faults);
-  ASSERT_TRUE(upstreams.has_value());
-  for (std::size_t i = 0; i < 2; ++i) {
-    wait_until([&] { return !(**upstreams)[i].servers[0]->health.shown_up(); });
-  }
+  open(settings, http::resolve);
+  for (std::size_t i = 0; i < 2; ++i) wait_until([&] { return !(*upstreams)[i].servers[0]->health.shown_up(); });
 }
 
-TEST(UpstreamWatchTest, it_ends_while_a_check_hangs) {
-  LogFile log;
+TEST_F(UpstreamWatchTest, it_ends_while_a_check_hangs) {
   http::FakeServer silent;
-  const std::string text = silent.endpoint().text();
-  Upstream upstream = named("127.0.0.1", static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
+  Upstream upstream = named("127.0.0.1", port_of(silent.endpoint().text()));
   upstream.health = {.path = "/", .interval = 1ms, .timeout = 1h};
-  const auto upstreams = Upstreams::open({upstream}, http::resolve, nullptr, log.log, log.faults);
-  ASSERT_TRUE(upstreams.has_value());
+  open({upstream}, http::resolve);
   silent.accept();  // the check has begun, and is not answered
 }
 
-}  // namespace upstream_state_test
-}  // namespace once::gateway
+}  // namespace once::gateway::upstream_state_test
