@@ -15,11 +15,12 @@ namespace once::guard::postgres_guard_test {
 
 using namespace std::chrono_literals;
 
-class PostgresGuard : public PostgresTest {
+class PostgresGuard : public testing::Test {
  protected:
   PostgresGuard() {
+    apply_schema_at(contract::server_url());
     Sql()("CREATE TABLE IF NOT EXISTS guard_effects (key text)");
-    request_ = {.tenant = "acme", .scope = "copy", .key = to_hex(new_nonce())};
+    request_ = {.tenant = "acme", .scope = "copy", .key = to_hex(random_.nonce())};
   }
   static Guard open() {
     auto opened = Guard::open({.store = contract::server_url(), .secret = "0123456789abcdef", .logging = Logging::off});
@@ -32,6 +33,7 @@ class PostgresGuard : public PostgresTest {
     return "SELECT once_finish('" + handle + "', 201, '{\"Content-Type\": \"application/json\"}', '" + value + "')";
   }
 
+  SystemRandom random_;
   Request request_;
 };
 
@@ -88,7 +90,7 @@ TEST_F(PostgresGuard, effect_and_outcome_are_there_together_or_neither_is) {
   const std::vector<std::string> steps = {"", "BEGIN", "effect", "finish", "COMMIT"};
   for (std::size_t killed_after = 0; killed_after < steps.size(); ++killed_after) {
     SCOPED_TRACE(killed_after == 0 ? "before anything" : steps[killed_after]);
-    request_.key = to_hex(new_nonce());
+    request_.key = to_hex(random_.nonce());
     Guard guard = open();
     auto claimed = guard.claim(request_);
     ASSERT_TRUE(claimed.claim.has_value());

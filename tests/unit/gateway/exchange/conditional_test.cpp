@@ -188,7 +188,7 @@ TEST_P(Conditional, of_two_that_name_the_state_the_second_waits_and_finds_it_cha
   first.leave();
   decide(second);
   ASSERT_EQ(second.refusal_status(), 412);
-  EXPECT_EQ(second.refused->fields, "ETag: " + tag_of("changed") + "\r\n");
+  EXPECT_EQ(second.refused->fields.find("ETag"), tag_of("changed"));
 }
 
 TEST_P(Conditional, a_write_longer_than_the_lease_keeps_the_resource) {
