@@ -35,7 +35,7 @@ endif()
 
 # once_unity(target): compiles the sources of one layer together, at most `ONCE_UNITY` at a time, in units of the same size.
 # Headers are parsed once for all of them, which is most of what a build costs. So names in anonymous namespaces are unique
-# within a layer.
+# within a layer. CMake's own units name their sources by absolute paths, with which no other clone hits ccache.
 set(ONCE_UNITY 20 CACHE STRING "How many sources of a layer are compiled as one, at most; 0: each by itself")
 function(once_unity target)
   get_target_property(sources ${target} SOURCES)
@@ -57,7 +57,6 @@ function(once_unity target)
   foreach(layer IN LISTS layers)
     once_unity_groups(${target} ${layer} ${sources_of_${layer}})
   endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # once_unity_groups(target name sources …): these sources in as few units as `ONCE_UNITY` allows, called after `name`.
@@ -66,13 +65,25 @@ function(once_unity_groups target name)
     return()
   endif()
   string(MAKE_C_IDENTIFIER "${name}" name)
+  get_target_property(folder ${target} BINARY_DIR)
+  set(folder ${folder}/units/${target})
   list(LENGTH ARGN count)
   math(EXPR units "(${count} + ${ONCE_UNITY} - 1) / ${ONCE_UNITY}")
   set(index 0)
+  set(made)
   foreach(source IN LISTS ARGN)
     math(EXPR unit "${index} * ${units} / ${count}")
     math(EXPR index "${index} + 1")
-    set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${name}_${unit})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${folder} OUTPUT_VARIABLE relative)
+    string(APPEND text_${unit} "#include \"${relative}\"\n")
+    list(APPEND made ${unit})
+    # The target still lists it, for what generates it.
+    set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)
+  endforeach()
+  list(REMOVE_DUPLICATES made)
+  foreach(unit IN LISTS made)
+    file(CONFIGURE OUTPUT ${folder}/${name}_${unit}.cxx CONTENT "${text_${unit}}" @ONLY)
+    target_sources(${target} PRIVATE ${folder}/${name}_${unit}.cxx)
   endforeach()
 endfunction()
 

@@ -52,7 +52,7 @@ def closure(path, seen):
 def sources_of(entry):
     """The sources of ours that a unit includes, or the file itself, relative to the root."""
     path = pathlib.Path(entry["file"])
-    named = [pathlib.Path(name) for name in INCLUDE.findall(path.read_text())] if path.suffix == ".cxx" else [path]
+    named = [(path.parent / name).resolve() for name in INCLUDE.findall(path.read_text())] if path.suffix == ".cxx" else [path]
     return [str(name.relative_to(sources.ROOT)) for name in named if name.is_relative_to(sources.ROOT)]
 
 
