@@ -118,7 +118,8 @@ class MysqlServer final : public SqlServer {
   // Galera rolls back transactions that are in the way of a new column.
   bool upgrades_under_load() const override { return target()->hosts.size() == 1; }
   std::string upgrades_that_wait() const override {
-    return "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%' AND "
+    return "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%' "
+           "AND "
            "info LIKE 'ALTER TABLE once_operations%'";
   }
   // From 200,000 rows on.

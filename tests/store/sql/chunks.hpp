@@ -118,10 +118,10 @@ TEST_F(SqlChunks, of_a_body_that_stays_in_them_go_when_its_operation_expires) {
 // Somebody at another gateway has stopped the response.
 TEST_F(SqlChunks, are_not_appended_after_an_end_that_was_not_committed_yet) {
   const Owner owner = streaming(2);
-  const Op late = run_beside(hold_first_chunk(owner) +
-                                 "UPDATE once_operations SET state = 1, body_kept = false, chunks_fence = fence" +
-                                 where(owner),
-                             append_op(owner, 2, "2"));
+  const Op late =
+      run_beside(hold_first_chunk(owner) +
+                     "UPDATE once_operations SET state = 1, body_kept = false, chunks_fence = fence" + where(owner),
+                 append_op(owner, 2, "2"));
   EXPECT_EQ(late.status, OpStatus::lost);
   EXPECT_EQ(chunks(owner), "0 1");
   EXPECT_EQ(rows_of_chunks(owner), "2");

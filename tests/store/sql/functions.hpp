@@ -26,8 +26,7 @@ class SqlFunctions : public SqlTest {
   // The answer to once_finish() with these headers.
   std::string finish_with(const Owner& owner, std::string_view status, std::string_view headers,
                           const std::string& body = "'body'") {
-    return backend(
-        call("once_finish", owner, fmt::format(", {}, {}, {}", status, server().text(headers), body)));
+    return backend(call("once_finish", owner, fmt::format(", {}, {}, {}", status, server().text(headers), body)));
   }
 
  private:
@@ -134,8 +133,8 @@ TEST_F(SqlFunctions, arguments_that_no_response_can_have_are_refused) {
         R"({"A": null})", R"({"A": true})", R"(["A"])", R"("A")"}) {
     EXPECT_EQ(finish_with(owner, "200", headers), server().not_valid()) << headers;
   }
-  for (const std::string& claim : {std::string(), std::string("x"), std::string("0123.4567"), std::string(97, 'z'),
-                                   std::string(5000, 'a')}) {
+  for (const std::string& claim :
+       {std::string(), std::string("x"), std::string("0123.4567"), std::string(97, 'z'), std::string(5000, 'a')}) {
     EXPECT_EQ(backend(server().call("once_fail", "'" + claim + "'")), server().not_valid()) << claim;
   }
   EXPECT_EQ(backend(server().call("once_fail", "NULL")), server().not_valid());

@@ -155,16 +155,15 @@ TEST_F(SqlWorkers, wrong_arguments_are_refused) {
   const std::string lease = seconds("30");
   const std::string ttl = seconds("60");
   const std::string none = seconds("0");
-  for (const std::string& arguments :
-       {fmt::format("NULL, 'k', 'f', {}, {}, 'retry', {}", lease, ttl, none),
-        fmt::format("'t', '', 'f', {}, {}, 'retry', {}", lease, ttl, none),
-        fmt::format("'t', NULL, 'f', {}, {}, 'retry', {}", lease, ttl, none),
-        fmt::format("'t', 'k', NULL, {}, {}, 'retry', {}", lease, ttl, none),
-        fmt::format("'t', 'k', 'f', {}, {}, 'retry', {}", none, ttl, none),
-        fmt::format("'t', 'k', 'f', {}, NULL, 'retry', {}", lease, none),
-        fmt::format("'t', 'k', 'f', {}, {}, 'maybe', {}", lease, ttl, none),
-        fmt::format("'t', 'k', 'f', {}, {}, NULL, {}", lease, ttl, none),
-        fmt::format("'t', 'k', 'f', {}, {}, 'retry', {}", lease, ttl, seconds("-1"))}) {
+  for (const std::string& arguments : {fmt::format("NULL, 'k', 'f', {}, {}, 'retry', {}", lease, ttl, none),
+                                       fmt::format("'t', '', 'f', {}, {}, 'retry', {}", lease, ttl, none),
+                                       fmt::format("'t', NULL, 'f', {}, {}, 'retry', {}", lease, ttl, none),
+                                       fmt::format("'t', 'k', NULL, {}, {}, 'retry', {}", lease, ttl, none),
+                                       fmt::format("'t', 'k', 'f', {}, {}, 'retry', {}", none, ttl, none),
+                                       fmt::format("'t', 'k', 'f', {}, NULL, 'retry', {}", lease, none),
+                                       fmt::format("'t', 'k', 'f', {}, {}, 'maybe', {}", lease, ttl, none),
+                                       fmt::format("'t', 'k', 'f', {}, {}, NULL, {}", lease, ttl, none),
+                                       fmt::format("'t', 'k', 'f', {}, {}, 'retry', {}", lease, ttl, seconds("-1"))}) {
     EXPECT_EQ((*worker_)(server().claim(arguments)), server().not_valid()) << arguments;
   }
 }
