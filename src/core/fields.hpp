@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,8 +32,8 @@ bool is_field_value(std::string_view text);
 // The name of a field that we add. A literal is checked when it is compiled.
 class FieldName {
  public:
-  template <std::size_t size>
-  consteval FieldName(const char (&literal)[size]) : text_(literal, size - 1) {  // NOLINT(*-explicit-*)
+  template <std::size_t Size>
+  consteval FieldName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT(*-explicit-*)
     if (!is_token(text_)) throw "not a token";
   }
   // Asserts that it is a token.
@@ -58,10 +57,6 @@ class FieldsView {
 
   class Iterator {
    public:
-    using value_type = Field;
-    using difference_type = std::ptrdiff_t;
-    using iterator_category = std::input_iterator_tag;
-
     Iterator() = default;
     explicit Iterator(std::string_view rest) : rest_(rest) { read(); }
     const Field& operator*() const { return field_; }
@@ -71,7 +66,6 @@ class FieldsView {
       read();
       return *this;
     }
-    void operator++(int) { ++*this; }
     bool operator==(const Iterator& other) const { return rest_.size() == other.rest_.size(); }
 
    private:

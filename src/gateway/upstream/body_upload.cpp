@@ -97,8 +97,8 @@ Task<http::BodyChunk> BodyUpload::next(Duration limit) {
     if (is_refusal()) co_await stop();
   }
   http::Loop& loop = connection_->socket().loop();
-  const bool ended = co_await ended_.within(loop, limit);
-  if (!ended) co_return http::BodyChunk{.kind = Kind::timed_out, .data = {}};
+  const bool in_time = co_await ended_.within(loop, limit);
+  if (!in_time) co_return http::BodyChunk{.kind = Kind::timed_out, .data = {}};
   co_return http::BodyChunk{.kind = is_cut_off() ? Kind::broken : Kind::end, .data = {}};
 }
 
