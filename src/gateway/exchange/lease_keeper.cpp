@@ -1,5 +1,6 @@
 #include "gateway/exchange/lease_keeper.hpp"
 
+#include "base/sometimes.hpp"
 #include "gateway/exchange/store_failure.hpp"
 
 namespace once::gateway {
@@ -20,6 +21,7 @@ void LeaseKeeper::arm_first() {
 
 void LeaseKeeper::due() {
   if (renewing_) {
+    sometimes<"lease: a renewal takes until the next one is due">();
     overdue_ = true;
     return;
   }
@@ -36,6 +38,7 @@ Task<void> LeaseKeeper::renew(Op& renewal) {
   lease_.answered(renewal);
   count(renewal);
   if (stopped_) {
+    sometimes<"lease: the backend answered during a renewal">();
     stopped_.resume();
     co_return;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::gateway {
 
@@ -73,6 +74,7 @@ void BodyUpload::finish(End end) {
   const std::coroutine_handle<> awaited = std::exchange(awaited_, nullptr);
   BodyKeeper& keeper = keeper_;
   // Free the connection first: the keeper of the body also owns objects that the connection needs.
+  sometimes<"upload: outlives its request">(abandoned_);
   if (abandoned_) delete this;
   keeper.sending_ended();
   if (awaited) awaited.resume();
@@ -91,6 +93,7 @@ Task<void> BodyUpload::stop() {
 // would record a success for half a request.
 Task<void> BodyUpload::response_ended() {
   if (is_refusal()) {
+    sometimes<"upload: refused by the backend before its end">(!end_);
     co_await stop();
     co_return;
   }
