@@ -150,7 +150,7 @@ bool SimGateway::die() {
   return running.empty();
 }
 
-std::uint64_t SimGateway::sum(Counter Metrics::* counter) const {
+std::uint64_t SimGateway::sum(gateway::Counter Metrics::* counter) const {
   std::uint64_t all = 0;
   for (const auto& worker : workers_) all += (std::as_const(*worker).metrics().*counter).value();
   return all;

@@ -69,7 +69,7 @@ class SimGateway final : private http::FaultListener {
   // Broken invariants of connections.
   const std::vector<std::string>& faults() const { return faults_; }
   // Summed over all workers.
-  std::uint64_t sum(Counter Metrics::* counter) const;
+  std::uint64_t sum(gateway::Counter Metrics::* counter) const;
 
  private:
   // The machine's clock, which runs ahead when the process is run to its end.
