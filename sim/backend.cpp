@@ -149,7 +149,7 @@ void SimBackend::arrive(Request request, Plan plan) {
   switch (plan) {
     case Plan::refuses:
     case Plan::hangs: return;
-    case Plan::fails: return ends(Delivery::whole, world_.draw.one_of({500, 503, 429}));
+    case Plan::fails: return ends(Delivery::whole, world_.draw.one_of({500, 503, 429, 408, 425}));
     case Plan::dies_before:
     case Plan::dies_after: return ends(Delivery::lost);
     case Plan::truncates: return ends(Delivery::truncated);

@@ -39,7 +39,8 @@ void SimBackend::take(const std::shared_ptr<Job>& job, Step step) {
   const Request& request = job->request;
   if (job->answered_before == step) {
     const bool lost = world_.draw.one_in(3);
-    end(request, {.delivery = lost ? Delivery::lost : Delivery::whole, .status = world_.draw.one_of({500, 503, 429})});
+    end(request,
+        {.delivery = lost ? Delivery::lost : Delivery::whole, .status = world_.draw.one_of({500, 503, 429, 408, 425})});
   }
   if (job->dies_before == step) {
     world_.after(world_.draw.between(0ms, longest_lock), [this, job] { database_->roll_back(job->transaction); });
@@ -88,7 +89,7 @@ void SimBackend::answer(const Job& job) {
   }
   Response response{.delivery = Delivery::whole, .status = 201, .mark = committed_mark};
   if (!healed_ && draw.percent(setup_.answers_other)) {
-    response.status = draw.one_of({201, 201, 500, 503, 429});
+    response.status = draw.one_of({201, 201, 500, 503, 429, 408});
     response.mark = " rendered otherwise";
   }
   end(job.request, response);

@@ -8,6 +8,7 @@
 
 #include "gateway/limits/shared_outcomes.hpp"
 #include "sim/byte_marks.hpp"
+#include "sim/loose_paths.hpp"
 
 namespace once::sim {
 
@@ -149,6 +150,13 @@ void ByteBackend::switch_protocols(Connection& connection, const Message& reques
   connection.requests.begin_tunnel();
   connection.peer->send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
   connection.peer->send(token_of(connection.tunnel_of) + "hello ");
+  if (!happens(setup_.bytes.tunnel_resets)) return;
+  Connection* const to = &connection;
+  world_.after(world_.draw.between(1ms, 3s), [this, to] {
+    if (healed_ || !to->peer->open()) return;
+    reset_tunnels.insert(to->tunnel_of);
+    to->peer->reset();
+  });
 }
 
 // Checks that the request contains nothing of another caller, and came only once.
@@ -260,6 +268,9 @@ void ByteBackend::serve(Connection& connection, const Message& request) {
     if (!asked || !nonce) return history_.violated("a keyed request is malformed: " + request.head_text);
     number = history_.executed(*asked, *nonce, fence);
     if (connection.at_work == nonce) connection.execution = number;
+  } else if (request.method == "POST" && may_be_read_as_required(request.target)) {
+    return history_.violated("a request without a key reached the backend on a path that requires one: " +
+                             request.target);
   } else if (request.method == "POST" && ++arrived_[request.target + request.field(number_field)] > 1) {
     history_.violated("a request without a key was sent twice: " + request.target);
   }
@@ -272,7 +283,7 @@ void ByteBackend::serve(Connection& connection, const Message& request) {
   }
   const bool invalid = plan == Plan::answers && world_.draw.one_in(10);
   int status = invalid ? 400 : world_.draw.one_of({200, 201});
-  if (plan == Plan::fails) status = world_.draw.one_of({500, 503, 429});
+  if (plan == Plan::fails) status = world_.draw.one_of({500, 503, 429, 408, 425});
   const std::string body = body_for(request, asked, number);
   if (asked) streams_.begins(number, {.asked = *asked, .body = body});
   bool closes = plan != Plan::answers && plan != Plan::fails;

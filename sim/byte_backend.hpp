@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,8 @@ class ByteBackend {
 
   // The number of requests without a key; each has its own.
   unsigned strangers = 0;
+  // The callers whose tunnels it has reset.
+  std::set<unsigned> reset_tunnels;
 
   // Ends all faults.
   void heal() { healed_ = true; }
@@ -49,6 +52,8 @@ class ByteBackend {
   Received gateway_received(std::uint64_t link, std::string_view bytes);
   void gateway_received_end(std::uint64_t link);
   void gateway_closed(std::uint64_t link);
+  // The execution whose event stream is being sent on this connection, and is neither broken nor silent.
+  std::optional<unsigned> streams_on(std::uint64_t link) const;
 
   // The complete unsafe requests without a key that arrived, by number: each may arrive once.
   void closes_everything();
@@ -72,6 +77,8 @@ class ByteBackend {
     bool checks = false;  // the current request is a health check
     std::optional<unsigned> execution;
     bool response_noted = false;
+    std::optional<unsigned> streaming;  // the execution whose stream is being sent
+    Time piece_at{};                    // when its last piece was sent
   };
   struct Server {
     bool fit = true;  // its answer to health checks

@@ -73,9 +73,10 @@ void ByteBackend::stream(Connection& connection, const Message& request, const A
   streaming->serving = ++connection.served;
   Connection* const to = &connection;
   const Duration takes = draw.between(0ms, healed_ ? 20ms : setup_.backend_takes);
-  world_.after(takes, [this, to, streaming, head = stream_head(request, number, *streaming)] {
+  world_.after(takes, [this, to, number, streaming, head = stream_head(request, number, *streaming)] {
     if (!to->peer || !to->peer->open()) return;
     to->peer->send(head);
+    to->streaming = number;
     stream_on(*to, streaming);
   });
 }
@@ -88,6 +89,9 @@ void ByteBackend::stream_on(Connection& connection, const std::shared_ptr<Stream
   const std::size_t size = draw.between(1, draw.one_in(4) ? left : std::min<std::size_t>(left, 300));
   const std::string_view piece = std::string_view(streaming->body).substr(streaming->at, size);
   streaming->at += size;
+  connection.piece_at = world_.now();
+  // With a length, its last byte is its end.
+  if (streaming->at == streaming->stop) connection.streaming.reset();
   const bool chunked = streaming->framing == Message::Framing::chunked;
   connection.peer->send(chunked ? fmt::format("{:x}\r\n{}\r\n", size, piece) : std::string(piece));
   Connection* const to = &connection;
@@ -96,6 +100,7 @@ void ByteBackend::stream_on(Connection& connection, const std::shared_ptr<Stream
 
 void ByteBackend::end_stream(Connection& connection, const Streaming& streaming) {
   const bool chunked = streaming.framing == Message::Framing::chunked;
+  connection.streaming.reset();
   switch (streaming.end) {
     case Plan::hangs: return;
     case Plan::dies: return connection.peer->reset();
@@ -110,6 +115,14 @@ void ByteBackend::end_stream(Connection& connection, const Streaming& streaming)
   }
   if (chunked) connection.peer->send("0\r\n\r\n");
   if (streaming.closes && connection.served == streaming.serving) connection.peer->close();
+}
+
+std::optional<unsigned> ByteBackend::streams_on(std::uint64_t link) const {
+  const auto at = connections_.find(link);
+  if (at == connections_.end()) return std::nullopt;
+  const Connection& connection = at->second;
+  const bool silent = world_.now() - connection.piece_at > setup_.bytes.streams.idle / 2;
+  return connection.peer && connection.peer->open() && !silent ? connection.streaming : std::nullopt;
 }
 
 }  // namespace once::sim

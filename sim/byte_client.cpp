@@ -7,6 +7,7 @@
 
 #include "gateway/limits/shared_outcomes.hpp"
 #include "sim/byte_marks.hpp"
+#include "sim/loose_paths.hpp"
 
 namespace once::sim {
 
@@ -58,6 +59,7 @@ ByteClients::Connection* ByteClients::open() {
   };
   connection.peer->on_end = [this, made] {
     made->ends_cleanly = true;
+    check_tunnel_end(*made);
     made->seen.end();
     ended(*made);
   };
@@ -71,6 +73,7 @@ ByteClients::Connection* ByteClients::open() {
     const std::string foreign = foreign_token(bytes, caller);
     if (!foreign.empty()) wrong(*made, "a tunnel carries bytes of " + foreign);
   };
+  connection.sent.on_head = [this, made](const Message&) { made->head_at = world().now(); };
   connection.sent.on_message = [this, made](const Message& response) {
     look_at_sent(*made, response);
     parts_.streams.sent_end(response);
@@ -161,6 +164,13 @@ void ByteClients::check(Connection& connection, const Message& response, unsigne
   if (whole && has_end && !parts_.streams.is_whole(response).value_or(response.body.ends_with(body_end))) {
     wrong(connection, "a part of a response looks like a whole one");
   }
+}
+
+// A backend that resets a tunnel has lost bytes, so its client must not see a clean end.
+void ByteClients::check_tunnel_end(const Connection& connection) {
+  if (connection.over || gateway_died_ || healed_ || !connection.seen.in_tunnel() || connection.waiting.empty()) return;
+  if (!parts_.reset_tunnels.contains(connection.waiting.front().caller)) return;
+  wrong(connection, "a tunnel that its backend has reset ends cleanly");
 }
 
 void ByteClients::answered(Connection& connection, const Message& response) {
@@ -337,6 +347,20 @@ void ByteClients::passer_by() {
   if (Connection* connection = pick(true)) pass(*connection, first_stranger + ++parts_.strangers);
 }
 
+void ByteClients::evader() {
+  Connection* const connection = pick(true);
+  if (connection == nullptr) return;
+  const unsigned caller = first_stranger + ++parts_.strangers;
+  const std::string target = draw_evading_target(world().draw, caller);
+  std::string head = fmt::format("POST {} HTTP/1.1\r\nHost: h0.test\r\nAuthorization: {}\r\n{}: {}\r\n", target,
+                                 token_of(caller), number_field, caller);
+  Manner manner = draw_manner();
+  const std::string body = fmt::format("{} pays {}", token_of(caller), body_end);
+  const std::string text = framed(std::move(head), body, false, manner.waits_for_continue);
+  expect(*connection, "POST", caller, {});
+  write(*connection, text, manner);
+}
+
 void ByteClients::pass(Connection& connection, unsigned caller) {
   Draw& draw = world().draw;
   const std::string token = token_of(caller);
@@ -458,6 +482,14 @@ std::size_t ByteClients::held_for_readers() const {
   std::size_t sum = 0;
   for (const auto& [outcome, length] : held) sum += length;
   return sum;
+}
+
+bool ByteClients::reads_since(unsigned execution, Time since) const {
+  return std::ranges::any_of(connections_, [&](const Connection& connection) {
+    if (connection.over || connection.sent_over || !connection.sent.in_body()) return false;
+    const Message& response = connection.sent.message();
+    return response.field(execution_field) == fmt::format("{}", execution) && connection.head_at <= since;
+  });
 }
 
 }  // namespace once::sim

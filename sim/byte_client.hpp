@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -30,8 +31,9 @@ class ByteClients {
     const Setup& setup;
     StreamBook& streams;
     http::Endpoint gateway;
-    std::uint8_t number;  // of the gateway: each gateway's clients have their own addresses
-    unsigned& strangers;  // their number so far, at all gateways
+    std::uint8_t number;                      // of the gateway: each gateway's clients have their own addresses
+    unsigned& strangers;                      // their number so far, at all gateways
+    const std::set<unsigned>& reset_tunnels;  // callers whose tunnels their backend has reset
   };
   explicit ByteClients(const Parts& parts) : parts_(parts) {}
   ByteClients(const ByteClients&) = delete;
@@ -53,6 +55,8 @@ class ByteClients {
   void stranger();
   // A valid request without a key.
   void passer_by();
+  // A request without a key whose path some backends read as one that requires a key.
+  void evader();
 
   // Ends all unusual behaviour.
   void heal();
@@ -65,6 +69,8 @@ class ByteClients {
   void gateway_closed(std::uint64_t link);
   // Bytes of recorded responses that the gateway must be holding now, because their clients have only read a part.
   std::size_t held_for_readers() const;
+  // Whether a client has been reading the stream of this execution since then.
+  bool reads_since(unsigned execution, Time since) const;
 
  private:
   struct Waiting {
@@ -93,6 +99,7 @@ class ByteClients {
     std::deque<Waiting> waiting;
     std::deque<Owed> owed;
     std::size_t checked = 0;  // bytes of the current body
+    Time head_at{};           // when the gateway sent the current head
     bool sent_over = false;
     bool writing = false;  // a request is partly sent
     bool last = false;     // no more requests follow
@@ -115,6 +122,7 @@ class ByteClients {
   void ended(Connection& connection);
   void wrong(const Connection& connection, const std::string& what);
   void check(Connection& connection, const Message& response, unsigned caller, bool whole);
+  void check_tunnel_end(const Connection& connection);
   void answered(Connection& connection, const Message& response);
   void reads_part(Connection& connection);
   void report_part(Connection& connection);

@@ -8,6 +8,7 @@
 #include "core/fingerprint.hpp"
 #include "gateway/identity/scope.hpp"
 #include "sim/byte_marks.hpp"
+#include "sim/loose_paths.hpp"
 
 namespace once::sim {
 
@@ -72,14 +73,16 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
                 .streams = parts.backend.streams(),
                 .gateway = address_of(parts.number),
                 .number = parts.number,
-                .strangers = parts.backend.strangers}),
+                .strangers = parts.backend.strangers,
+                .reset_tunnels = parts.backend.reset_tunnels}),
       operators_clients_({.network = parts.network,
                           .history = parts.history,
                           .setup = parts.setup,
                           .streams = parts.backend.streams(),
                           .gateway = service_address_of(parts.number),
                           .number = parts.number,
-                          .strangers = parts.backend.strangers}) {
+                          .strangers = parts.backend.strangers,
+                          .reset_tunnels = parts.backend.reset_tunnels}) {
   tap();
   if (parts.setup.bytes.service_strangers > 0) {
     gateway_.start_service(service_address_of(parts.number), judge_service,
@@ -88,6 +91,7 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
   gateway_.net().faults = [this](NetCall call) { return draw_fault(call); };
   gateway_.after_turn([this] { look(); });
   expect_strangers();
+  expect_evaders();
   expect_reloads();
 }
 
@@ -126,6 +130,12 @@ ServingSettings ByteProcess::settings() const {
   Route passing{.path = "/pass/**", .upstream = upstream.name};
   passing.policy.timeouts = {.connect = 2s, .response = 10s, .stream_idle = ByteBackend::pass_idle};
   all.routes.push_back(passing);
+  if (setup.evaders > 0) {
+    Route pays{.path = fmt::format("/{}/**", required_folder), .upstream = upstream.name, .policy = passing.policy};
+    pays.policy.methods.set(static_cast<std::size_t>(Method::post));
+    pays.policy.key.required = Required::yes;
+    all.routes.push_back(pays);
+  }
   all.limits = setup.limits;
   // Stored bytes may outlast the simulation, and in the end every caller must get an answer.
   if (healed_) all.limits.caller = all.limits.address = {};
@@ -162,6 +172,7 @@ void ByteProcess::tap() {
       clients_.gateway_closed(link);
       operators_clients_.gateway_closed(link);
     } else {
+      check_abandoned(link);
       parts_.backend.gateway_closed(link);
     }
   };
@@ -191,6 +202,14 @@ void ByteProcess::expect_strangers() {
   }
 }
 
+void ByteProcess::expect_evaders() {
+  for (unsigned i = 0; i < parts_.setup.bytes.evaders; ++i) {
+    parts_.world.after(parts_.world.draw.below(parts_.setup.length), [this] {
+      if (alive_ && !healed_) clients_.evader();
+    });
+  }
+}
+
 void ByteProcess::expect_reloads() {
   for (unsigned i = 0; i < parts_.setup.bytes.reloads; ++i) {
     parts_.world.after(parts_.world.draw.below(parts_.setup.length), [this] { reload(); });
@@ -210,6 +229,18 @@ void ByteProcess::follow_half_written() {
   parts_.world.after(parts_.world.draw.between(1ms, 300ms), [this] {
     if (alive_ && !healed_) clients_.passer_by();
   });
+}
+
+// A stream that nothing disturbs is ended early only if it has no reader, or its caller stops it.
+void ByteProcess::check_abandoned(std::uint64_t link) {
+  const ByteSetup& setup = parts_.setup.bytes;
+  const bool undisturbed = parts_.history.leaves_live_owners_alone() && parts_.setup.disk_faults == 0 &&
+                           setup.call_resets == 0 && setup.weather.cuts == 0 && setup.streams.stops == 0;
+  if (!alive_ || healed_ || !undisturbed) return;
+  const auto execution = parts_.backend.streams_on(link);
+  // It may have been decided just before its reader came.
+  if (!execution || !clients_.reads_since(*execution, parts_.world.now() - 1s)) return;
+  parts_.history.violated(fmt::format("the stream of execution {} was abandoned although it was read", *execution));
 }
 
 // Called after every round of a worker.

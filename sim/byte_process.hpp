@@ -55,9 +55,11 @@ class ByteProcess final : public GatewayProcess {
   void tap();
   NetFault draw_fault(NetCall call);
   void expect_strangers();
+  void expect_evaders();
   void expect_reloads();
   void reload();
   void follow_half_written();
+  void check_abandoned(std::uint64_t link);
   void look();
   void check_left_over(std::string_view when);
   void report(const Asked& asked, const Message& response, ByteClients::Form form,

@@ -118,6 +118,13 @@ void draw_large_requests(std::uint64_t seed, ByteSetup& setup) {
   if (draw.one_in(3)) setup.limits.max_spool = 10'000;
 }
 
+// Likewise.
+void draw_evasion(std::uint64_t seed, ByteSetup& setup) {
+  Draw draw(seed ^ 0xeaad'0e21);
+  if (draw.one_in(3)) setup.evaders = static_cast<unsigned>(draw.between(5, 40));
+  setup.tunnel_resets = chance(draw, 80);
+}
+
 std::string_view recording_name(StreamRecording recording) {
   switch (recording) {
     case StreamRecording::automatic: return "auto";
@@ -176,6 +183,7 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   if (setup.streams.any()) setup.streams.stops = draw_stops(seed);
   if (setup.streams.any()) setup.streams.losses = draw_losses(seed);
   draw_large_requests(seed, setup);
+  draw_evasion(seed, setup);
   // Each of them alone fits into memory.
   if (setup.memory_is_short()) setup.streams.large_event = std::min<std::size_t>(setup.streams.large_event, 3000);
   return setup;
@@ -191,9 +199,10 @@ std::string to_text(const ByteSetup& setup) {
   text += fmt::format(
       "requests: {} % reuse a connection, {} % pipelined, {} % in pieces, {} % stall, {} % cut off, {} % not waited "
       "for, {} % half-closed, {} % read slowly, {} % wait for 100, {} % HTTP/1.0, {} strangers ({} % in shadow mode), "
-      "{} at the service\n",
+      "{} at the service, {} on paths that evade a key; {} % of tunnels are reset\n",
       setup.reuses, setup.pipelines, setup.splits, setup.stalls, setup.leaves, setup.leaves_after, setup.half_closes,
-      setup.reads_slowly, setup.expects, setup.old, setup.strangers, setup.shadows, setup.service_strangers);
+      setup.reads_slowly, setup.expects, setup.old, setup.strangers, setup.shadows, setup.service_strangers,
+      setup.evaders, setup.tunnel_resets);
   text += fmt::format(
       "responses: {} % chunked, {} % until close, {} % in parts, {} % early (then {} % read no more for a while), {} % "
       "after interim ones, {} % malformed, "

@@ -59,6 +59,8 @@ struct ByteSetup {
   unsigned strangers = 0;          // per run: without a key, malformed, upgrades, silent
   unsigned shadows = 0;            // of them, with a key on a route in shadow mode
   unsigned service_strangers = 0;  // the same at the operators' service
+  unsigned evaders = 0;        // per run: without a key, on paths that some backends read as one that requires a key
+  unsigned tunnel_resets = 0;  // tunnels that their backend resets
 
   // Servers of the backend. With health checks, one of them is unfit for requests at times, and reports it.
   unsigned servers = 1;

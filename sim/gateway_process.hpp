@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "sim/guards.hpp"
 #include "sim/history.hpp"
 #include "sim/operators.hpp"
 #include "sim/streams.hpp"
@@ -19,8 +20,9 @@ class GatewayProcess {
   // The caller stops its stream.
   virtual void stop(const Asked& /*asked*/) {}
   virtual Operators& operators() = 0;
-  // Null: the process has none.
+  // Null: the process has none of them.
   virtual Streams* streams() { return nullptr; }
+  virtual Guards* guards() { return nullptr; }
 
   // The stored bytes that it counts for a caller.
   virtual std::size_t counted_for(const TenantTag& /*caller*/) { return 0; }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/names.hpp"
+#include "store/journal/format.hpp"
 
 namespace once::sim {
 
@@ -81,13 +82,17 @@ History::Fact History::after_claim(const Op& op) const {
           .lease_until = saturating_add(clock_->now(), op.terms.lease),
           .expires_at = saturating_add(clock_->now(), op.terms.ttl),
           .charged_until = saturating_add(clock_->now(), op.terms.ttl),
-          .remembered = op.terms.tombstone};
+          .remembered = op.terms.tombstone,
+          .leased = op.terms.owner == Owner::outside};
 }
 
 History::Fact History::after_write(const Key& key, const Op& op) const {
   Fact fact = key.now;
   switch (op.verb) {
-    case Verb::renew: fact.lease_until = saturating_add(clock_->now(), op.terms.lease); break;
+    case Verb::renew:
+      fact.lease_until = saturating_add(clock_->now(), op.terms.lease);
+      fact.lapsed = false;
+      break;
     case Verb::release:
       if (key.before.state == Fact::State::none) return key.before;
       fact = key.before;
@@ -136,7 +141,9 @@ void History::store_acted(const Op& op) {
                              .fingerprint = op.fingerprint,
                              .claimed_at = clock_->now(),
                              .expires_at = saturating_add(clock_->now(), op.terms.ttl),
-                             .remembered = op.terms.tombstone});
+                             .remembered = op.terms.tombstone,
+                             .leased = op.terms.owner == Owner::outside,
+                             .lapsed = true});
     } else if (op.verb == Verb::append) {
       append_failed(key, op);
     } else if (op.verb != Verb::lookup && op.verb != Verb::read && key.now.nonce == op.nonce) {
@@ -222,7 +229,9 @@ void History::granted(Key& key, const Op& op) {
   made_.insert(op.nonce);
   for (auto& [lost, claims] : lost_by_store_) claims += lost.first == op.id ? 1 : 0;
   const bool live = is_live(held);
-  const bool gone = held.state == Fact::State::none || (latest_ >= held.forget_at() && !live);
+  // It may have been deleted before the clock was set back.
+  const bool had_ended = held.state != Fact::State::started || latest_ >= held.lease_until;
+  const bool gone = held.state == Fact::State::none || (latest_ >= held.forget_at() && had_ended);
   const bool sent_again = held.state == Fact::State::started && held.nonce == op.nonce;
   // If it arrived after the claim had expired, it is a new claim.
   if (sent_again && (!gone || op.record->started_at == held.claimed_at)) return;
@@ -303,8 +312,12 @@ void History::is_recorded(Key& key) {
 }
 
 void History::owner_ended() {
+  owners_end_with_store_ = true;
   for (auto& [id, key] : keys_) {
-    if (key.now.state == Fact::State::started) key.now.lease_until = Time::min();
+    Fact& held = key.now;
+    if (held.state != Fact::State::started) continue;
+    if (!held.leased) held.lease_until = Time::min();
+    held.lapsed = held.lease_until <= latest_;
   }
 }
 
@@ -334,6 +347,17 @@ bool History::is_as(const Fact& fact, const std::optional<Record>& record) const
 void History::found_after_restart(const OperationId& id, const std::optional<Record>& record) {
   Key& key = keys_[id];
   const auto fits = [&](const Fact& fact) { return is_as(fact, record); };
+  // An owner outside the process that has the store gets time to renew, if its lease had not ended before.
+  const auto extend = [this](Fact& fact) {
+    if (!fact.leased || fact.state != Fact::State::started) return;
+    const Time until = clock_->now() + lease_after_restart;
+    fact.perhaps_live_until = std::max(fact.perhaps_live_until, until);
+    if (!fact.lapsed) fact.lease_until = std::max(fact.lease_until, until);
+  };
+  if (owners_end_with_store_) {
+    extend(key.now);
+    std::ranges::for_each(key.perhaps, extend);
+  }
   // An unacknowledged outcome may have been written without its body for lack of room.
   const bool no_body = record && record->state == State::succeeded && record->body_kept == BodyKept::no;
   for (Fact& fact : key.perhaps) {

@@ -43,6 +43,11 @@ inline std::string short_hex(const Nonce& nonce) {
   return to_hex(nonce).substr(0, 8);
 }
 
+// Statuses by which a backend says that it has done nothing.
+inline bool is_refusal(int status) {
+  return status == 408 || status == 425 || status == 429;
+}
+
 // The answer that a client received.
 struct Answer {
   Asked asked;
@@ -99,6 +104,7 @@ class History {
 
   // No fault prevents owners from renewing in this run, so no running owner may be taken over.
   void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
+  bool leaves_live_owners_alone() const { return live_owners_are_left_alone_; }
   // Clocks differ in this run but do not jump: an owner knows whether its lease has ended.
   void clocks_are_steady() { clocks_are_steady_ = true; }
   struct Moment {
@@ -109,6 +115,8 @@ class History {
   // A request goes to the backend; `at` is when its first byte was sent.
   void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, const Moment& at);
   void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
+  // Work begins for a holder of its own, who may claim it again while the process lives.
+  void works(const Nonce& nonce) { at_backend_.insert(nonce); }
 
   // The backend executed a request. Returns the execution's number, which its response contains.
   unsigned executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence);
@@ -179,6 +187,9 @@ class History {
     Duration remembered{};                  // after expires_at
     OutcomeBytes outcome{};                 // what a replay returns; null: it was not kept
     std::optional<unsigned> resolved_by{};  // the number of an operator's decision
+    bool leased = false;                    // the owner is not the process that has the store, and may outlive it
+    bool lapsed = false;                    // the lease had ended before that process did
+    Time perhaps_live_until{};              // its restart may have extended the lease all the same
     bool aged = false;       // the store has only a tombstone left: setting the clock back does not undo that
     bool in_chunks = false;  // its body; the outcome is only the head
     bool stopped = false;    // by its caller, with the chunks that existed
@@ -302,6 +313,7 @@ class History {
   std::map<Nonce, Nonce> handed_to_;  // a claim that a process was given, and the claim under which it sent the request
   bool live_owners_are_left_alone_ = false;
   bool clocks_are_steady_ = false;
+  bool owners_end_with_store_ = false;  // unless they have a lease
   std::map<Nonce, unsigned> recorded_;  // outcomes acknowledged by the store, with their generation
   std::map<std::pair<OperationId, unsigned>, std::string> first_answers_;  // by generation
   std::map<Nonce, std::size_t> acknowledged_chunks_;                       // acknowledged chunks of each claim

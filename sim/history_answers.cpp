@@ -137,7 +137,7 @@ void History::answered(const Answer& answer) {
                     answer.asked.operation, answer.asked.caller, answer.asked.content, execution.asked.operation,
                     execution.asked.caller, execution.asked.content));
   }
-  const bool failed_or_refused = answer.status >= 500 || answer.status == 429;
+  const bool failed_or_refused = answer.status >= 500 || is_refusal(answer.status);
   if (!failed_or_refused) {
     const auto recorded = recorded_.find(execution.nonce);
     if (recorded != recorded_.end()) {
@@ -179,7 +179,7 @@ void History::check_same_answer(const Answer& answer, unsigned generation) {
 }
 
 void History::check_final_answer(const Answer& answer, OnUnknown on_unknown) {
-  const bool outcome = answer.code.empty() && answer.status < 500 && answer.status != 429;
+  const bool outcome = answer.code.empty() && answer.status < 500 && !is_refusal(answer.status);
   const bool unknown =
       answer.code == "outcome-unknown" || (answer.code == "cut-off" && answer.idempotency_status == "unknown");
   const bool held = unknown && on_unknown == OnUnknown::hold;

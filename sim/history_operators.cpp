@@ -43,7 +43,8 @@ unsigned History::errand_of(const Op& op) {
 bool History::may_be(const Fact& fact, const Nonce& nonce, State state) const {
   if (fact.state == Fact::State::none || fact.nonce != nonce) return false;
   if (state == State::tombstone) return !is_live(fact) && fact.expires_at <= latest_;
-  return !has_expired(fact) && fact.state == state_of(state);
+  const bool perhaps_live = fact.state == Fact::State::started && clock_->now() < fact.perhaps_live_until;
+  return (!has_expired(fact) || perhaps_live) && fact.state == state_of(state);
 }
 
 void History::shown(const KeyInfo& info) {
@@ -79,7 +80,8 @@ bool History::must_be_done(const Key& key, const Op& op) const {
   const bool may_have_aged = (tombstone ? held.forget_at() : held.expires_at) <= latest_;
   // If the clock was set back, an expired record that the store still has is no tombstone any more.
   const bool may_be_back = tombstone && !has_expired(held);
-  const bool may_differ = may_have_aged || may_be_back || !key.perhaps.empty();
+  const bool perhaps_live = clock_->now() < held.perhaps_live_until;
+  const bool may_differ = may_have_aged || may_be_back || perhaps_live || !key.perhaps.empty();
   return !is_live(held) && !may_differ && may_be(held, op.nonce, op.seen_state);
 }
 

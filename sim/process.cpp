@@ -113,8 +113,15 @@ Process::Process(const Parts& parts, std::uint64_t seed)
                   .lanes = lanes_,
                   .waiters = waiters_,
                   .home = executor_}),
-      streams_(
-          {.world = parts.world, .history = parts.history, .lanes = lanes_, .home = executor_, .random = random_}) {}
+      streams_({.world = parts.world, .history = parts.history, .lanes = lanes_, .home = executor_, .random = random_}),
+      guards_({.world = parts.world,
+               .history = parts.history,
+               .lanes = lanes_,
+               .waiters = waiters_,
+               .executions = executions_,
+               .home = executor_,
+               .clock = parts.clock,
+               .random = random_}) {}
 
 Process::~Process() {
   if (alive_) die();
@@ -130,6 +137,7 @@ void Process::die() {
   alive_ = false;
   operators_.cut_off();
   streams_.cut_off();
+  guards_.cut_off();
   lanes_.cut_off();
   backend_.cut_off();
   executor_.run_out();

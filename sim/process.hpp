@@ -67,6 +67,7 @@ class Process final : public GatewayProcess {
 
   Operators& operators() override { return operators_; }
   Streams* streams() override { return &streams_; }
+  Guards* guards() override { return &guards_; }
 
   void die() override;
   bool alive() const { return alive_; }
@@ -87,6 +88,7 @@ class Process final : public GatewayProcess {
   SimBackend backend_;
   Operators operators_;
   Streams streams_;
+  Guards guards_;
   const ServingSettings settings_;
   const Routes routes_{{}, {}};  // unused: a call already has its policy
   const OperationIds ids_{"the secret of the simulation"};

@@ -76,6 +76,12 @@ unsigned draw_streams(std::uint64_t seed) {
   return draw.one_in(3) ? static_cast<unsigned>(draw.between(1, 3)) : 0;
 }
 
+// Likewise.
+unsigned draw_guards(std::uint64_t seed) {
+  Draw draw(seed ^ 0x60a2'd000);
+  return draw.one_in(4) ? static_cast<unsigned>(draw.between(1, 4)) : 0;
+}
+
 // A share for each. The journal has more code of its own than the others.
 StoreKind draw_store(Draw& draw) {
   return draw.one_of({StoreKind::journal, StoreKind::journal, StoreKind::journal, StoreKind::shared, StoreKind::shared,
@@ -171,6 +177,7 @@ Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store, Layer layer
   setup.journal.recovery_threads = 1;
   setup.operators = maybe(draw, 12);
   if (layer == Layer::exchanges) setup.streams = draw_streams(seed);
+  if (layer == Layer::exchanges) setup.guards = draw_guards(seed);
   if (layer == Layer::bytes && setup.store == StoreKind::shared) draw_store_room(seed, setup);
   return setup;
 }
@@ -208,6 +215,7 @@ std::string to_text(const Setup& setup) {
     text += store_faults(setup);
   }
   if (setup.streams > 0) text += fmt::format("streams: {}\n", setup.streams);
+  if (setup.guards > 0) text += fmt::format("work of the library: {}\n", setup.guards);
   if (setup.store_is_small()) text += fmt::format("memory of the store: {} bytes\n", setup.store_bytes);
   text += fmt::format("operators: {} look at a key and act on it later\n", setup.operators);
   return text;

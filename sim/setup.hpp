@@ -99,6 +99,7 @@ struct Setup {
   Duration replica_wait{};  // a write that the replica does not have by then is answered as failed
 
   unsigned streams = 0;  // keys of responses that are recorded as they stream (streams.hpp)
+  unsigned guards = 0;   // keys of work of the library (guards.hpp)
 
   // For a memory store: if it is small, records are evicted, and there is one gateway.
   std::size_t store_bytes = std::size_t{256} << 20U;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 #include "sim/byte_marks.hpp"
 #include "sim/byte_process.hpp"
 #include "sim/history.hpp"
@@ -63,6 +64,7 @@ class Simulation {
   void schedule_operators();
   void schedule_streams();
   void follow_soon(unsigned stream);
+  void schedule_guards();
   void visit();
   void care();
   void ask(Client& client, const Asked& asked);
@@ -77,7 +79,7 @@ class Simulation {
   // A random time during the faults.
   Duration sometime() { return world_.draw.below(setup_.length); }
   static bool is_final(const Answer& answer) {
-    return answer.code.empty() && answer.status < 500 && answer.status != 429;
+    return answer.code.empty() && answer.status < 500 && !is_refusal(answer.status);
   }
 
   const Setup setup_;
@@ -320,6 +322,17 @@ void Simulation::follow_soon(unsigned stream) {
   });
 }
 
+// Several calls for each, at any gateway.
+void Simulation::schedule_guards() {
+  for (unsigned work = 0; work < setup_.guards; ++work) {
+    for (std::uint64_t calls = world_.draw.between(3, 10); calls > 0; --calls) {
+      world_.after(sometime(), [this, work] {
+        if (GatewayProcess* process = any_alive()) process->guards()->call(work);
+      });
+    }
+  }
+}
+
 // An operator lists the keys, waits, and changes one. Others may choose the same key.
 void Simulation::visit() {
   Draw& draw = world_.draw;
@@ -439,6 +452,7 @@ void Simulation::wind_down() {
 }
 
 Report Simulation::run() {
+  Branches::count();
   make_store();
   for (Gateway& gateway : gateways_) start(gateway);
   history_.count_stored([this](const TenantTag& caller) {
@@ -450,6 +464,7 @@ Report Simulation::run() {
   schedule_clients();
   schedule_operators();
   schedule_streams();
+  schedule_guards();
   if (journal_) care();
   world_.run_until(World::beginning + setup_.length);
   heal();

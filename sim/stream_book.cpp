@@ -63,7 +63,7 @@ void StreamBook::wrong(const Message& response, const std::string& what) {
 
 bool StreamBook::is_recorded_stream(const Message& response) const {
   const Stream* stream = find(response);
-  if (stream == nullptr || response.status >= 500 || response.status == 429) return false;
+  if (stream == nullptr || response.status >= 500 || is_refusal(response.status)) return false;
   const std::size_t route = wire_name(stream->script.asked.operation, setup_.routes.size()).route;
   const StreamRecording recording = setup_.bytes.streams.recording[route];
   return recording == StreamRecording::always || (recording == StreamRecording::automatic && stream->script.is_stream);

@@ -13,9 +13,11 @@
 
 #include "base/clock.hpp"
 #include "base/random.hpp"
+#include "base/sometimes.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "config/codec.hpp"
+#include "sim/branches.hpp"
 #include "sim/setup.hpp"
 #include "sim/simulation.hpp"
 
@@ -34,6 +36,7 @@ struct SimulateOptions {
   std::string layer_name;
   std::optional<sim::Layer> layer;  // likewise
   bool trace = false;
+  bool branches = false;
 };
 
 constexpr auto progress_every = std::chrono::seconds(10);
@@ -160,6 +163,14 @@ int print_totals(const Totals& totals, std::chrono::nanoseconds took, const Simu
   return 0;
 }
 
+int print_branches(const SimulateOptions& options) {
+  const auto unreachable = sim::unreachable_branches();
+  const sim::BranchReport report = sim::judge_branches(Branches::counts(), unreachable);
+  if (options.branches) print(details_of(report, unreachable));
+  print(summary_of(report));
+  return options.branches && !report.complete() ? 1 : 0;
+}
+
 int simulate_one(const SimulateOptions& options) {
   const auto begun = monotonic_now();
   print_setup(options.seed, options);
@@ -179,7 +190,10 @@ int simulate_many(const SimulateOptions& options) {
   print(seeds_of(options) + "\n");
   Runs runs(options);
   const Totals totals = runs.all();
-  if (!totals.failed_seed) return print_totals(totals, runs.took(), options);
+  if (!totals.failed_seed) {
+    print_totals(totals, runs.took(), options);
+    return print_branches(options);
+  }
   const sim::Report report =
       sim::simulate(*totals.failed_seed, sim::KeepTrace::yes, options.store, layer_of(*totals.failed_seed, options));
   print_setup(*totals.failed_seed, options);
@@ -225,6 +239,10 @@ int check_and_simulate(SimulateOptions& options) {
     print_error("--store: sql-transaction needs --layer exchanges");
     return 2;
   }
+  if (is_one_seed(options) && options.branches) {
+    print_error("--branches: needs --runs or --for");
+    return 2;
+  }
   if (is_one_seed(options)) return simulate_one(options);
   if (options.trace) {
     print_error("--trace: a trace needs a single seed; leave out --runs and --for");
@@ -259,10 +277,13 @@ Run add_simulate(CLI::App& app) {
                    "and backends); by default one seed in sixteen uses bytes")
       ->type_name("{exchanges,bytes}");
   command->add_flag("--trace", options->trace, "Print every step; with one seed");
+  command->add_flag("--branches", options->branches,
+                    "Print how often each branch of interest was taken; fail if one that can be reached was not");
   command->footer(
       "The seeds are printed first. A seed that violates a promise is printed with its setup, its history and the\n"
       "command that repeats it, and ends the run.\n"
-      "Exit codes: 0 no violation, 1 a violation, 2 wrong options.");
+      "Exit codes: 0 no violation, 1 a violation, or with --branches a branch that no seed has taken, 2 wrong "
+      "options.");
   return [options] { return check_and_simulate(*options); };
 }
 

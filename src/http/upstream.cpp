@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "http/net.hpp"
@@ -228,6 +229,7 @@ void UpstreamConnection::done() {
   if (request_written_ && response_read_) {
     pool.give_back(*this);
   } else {
+    sometimes<"pool: a connection is not used again">();
     delete this;
   }
   if (was_busy) pool.let_go();
@@ -312,6 +314,7 @@ UpstreamConnectionPtr UpstreamPool::take_idle(Duration longest_idle) {
     // short idle time the events seen so far are enough; otherwise ask the kernel.
     const bool just_now = idle_time < asked_after;
     const bool open = just_now ? !connection->socket_.disturbed() : connection->socket_.quiet();
+    sometimes<"pool: an idle connection was closed by its server">(!open);
     if (!open) continue;
     use_one();
     connection->busy_ = true;
@@ -350,6 +353,7 @@ Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit, ConnectFault* 
     const auto fd = start(endpoint);
     if (!fd && fd.error().retryable == Retryable::yes) {
       // Other addresses would need a descriptor too.
+      sometimes<"pool: out of descriptors">();
       if (fault != nullptr) *fault = ConnectFault::out_of_descriptors;
       break;
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/sometimes.hpp"
+
 namespace once::store {
 
 namespace {
@@ -52,8 +54,10 @@ Op renewal_of(const Op& claim) {
 void judge_renewal(Op& claim, const Op& renewal, Duration took) {
   if (renewal.status == OpStatus::lost) {
     claim.verdict = Verdict::in_flight;
+    sometimes<"claim: taken over before it is used">();
   } else if (renewal.status == OpStatus::failed || too_long_for_lease(took, claim.terms.lease)) {
     answer_failed(claim, StoreFault::unavailable, "the lease of the claim could not be renewed in time");
+    sometimes<"claim: too late to be kept">();
   } else {
     claim.record->lease_until = saturating_add(renewal.now, claim.terms.lease);
   }
@@ -70,11 +74,15 @@ Op* ClaimSteps::next(const Store& store, Time now) {
     case Stage::asked:
       stage_ = Stage::answered;
       unanswered_ = got_no_answer(claim_);
-      if (may_ask_again(claim_, store, now - result_.asked)) return &claim_;
+      if (may_ask_again(claim_, store, now - result_.asked)) {
+        sometimes<"claim: sent again after no answer">();
+        return &claim_;
+      }
       [[fallthrough]];
     case Stage::answered:
       if (hold_ == Hold::later || !may_have_lapsed(claim_, now - result_.held_since)) return decide();
       stage_ = Stage::renewed;
+      sometimes<"claim: renewed before it is used">();
       result_.held_since = now;
       renewal_ = renewal_of(claim_);
       return &*renewal_;
@@ -95,6 +103,7 @@ Op* ClaimSteps::decide() {
     result_.stands = Stands::yes;
   } else if (unanswered_ && !renewal_) {
     result_.stands = Stands::perhaps;  // the first one may still arrive
+    sometimes<"claim: refused while its first copy may still arrive">();
   }
   return nullptr;
 }
@@ -114,12 +123,19 @@ void LeaseSteps::start_unclaimed(const Op& failed, Time now, const Executions::E
 
 Duration LeaseSteps::first(Time now) const {
   const Duration elapsed = now - asked_at_;
-  if (elapsed < Duration::zero()) return Duration::zero();  // the clock was set back: the elapsed time is unknown
+  if (elapsed < Duration::zero()) {  // the clock was set back: the elapsed time is unknown
+    sometimes<"lease: clock set back since the claim">();
+    return Duration::zero();
+  }
   return std::max(every() - elapsed, Duration::zero());
 }
 
 Op* LeaseSteps::due(Time now) {
-  if (take_handed(op_, work_) == NewerClaim::taken) lost_ = false;
+  if (take_handed(op_, work_) == NewerClaim::taken) {
+    sometimes<"lease: a newer claim was handed over">(!lost_);
+    sometimes<"lease: a newer claim was handed over after the loss">(lost_);
+    lost_ = false;
+  }
   if (lost_) return nullptr;
   asking_at_ = now;
   return &op_;
@@ -128,6 +144,8 @@ Op* LeaseSteps::due(Time now) {
 // A lost claim stays lost unless a newer one is handed over; recording the outcome will report it.
 void LeaseSteps::answered(const Op& renewal) {
   lost_ = renewal.status == OpStatus::lost;
+  sometimes<"lease: renewal refused as lost">(lost_);
+  sometimes<"lease: renewal failed">(renewal.status == OpStatus::failed);
   if (renewal.status == OpStatus::done) asked_at_ = asking_at_;
 }
 
@@ -169,15 +187,25 @@ std::optional<Duration> EndSteps::first(const Store& store) {
 
 std::optional<Duration> EndSteps::again(const Store& store, Duration since) {
   const bool lost = end_.status == OpStatus::lost;
-  if (lost && take_handed(end_, work_) == NewerClaim::taken) return Duration::zero();
+  if (lost && take_handed(end_, work_) == NewerClaim::taken) {
+    sometimes<"end: repeated under a claim that was handed over">();
+    return Duration::zero();
+  }
   const bool claimed_by_other = end_.verb == Verb::claim && end_.verdict == Verdict::in_flight;
   if (end_.status == OpStatus::done && !claimed_by_other) return std::nullopt;
-  if (is_refused_append(end_)) return std::nullopt;
+  if (is_refused_append(end_)) {
+    sometimes<"end: append refused by a full store">(end_.fault == StoreFault::full);
+    sometimes<"end: append refused after a gap">(end_.fault == StoreFault::no_chunks);
+    return std::nullopt;
+  }
   if (lost) {
     not_there_ += pause_;
     if (not_there_ >= patience_.on_its_way) return std::nullopt;
+    sometimes<"end: waits for a claim that may still arrive">();
   }
   waited_ = std::max(waited_, since);
+  sometimes<"end: store failed for good">(store.failed_for_good());
+  sometimes<"end: given up">(patience_.limit > Duration::zero() && waited_ >= patience_.limit);
   if (waited_ >= patience_.limit || store.failed_for_good()) return std::nullopt;
   pause_ = backoff_.next(!lost && waited_ < early ? slowest_early_retry : slowest_late_retry);
   waited_ += pause_;

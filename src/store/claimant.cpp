@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::store {
 
@@ -33,6 +34,7 @@ Task<ClaimResult> Claimant::drive(ClaimSteps steps, Op& claim, Strays strays) {
   if (claim.status == OpStatus::failed) {
     host_.store_failed(claim);
   } else if (strays == Strays::taken_back && steps.result().stands == Stands::perhaps) {
+    sometimes<"claim: a stray copy is taken back">();
     take_back_later(claim);
   }
   co_return steps.result();
@@ -45,6 +47,7 @@ Task<void> Claimant::ask(Op& op) {
 Task<Executions::Entered> Claimant::enter(const Op& claim, Executions::Entry& work) {
   const Executions::Entered entered = work.enter(claim);
   if (entered == Executions::Entered::other_request) {
+    sometimes<"claim: granted for another request than the one at work">();
     Op release = end_of(claim, Verb::release, claim.nonce);
     co_await end_soon(release);
   }
@@ -55,6 +58,8 @@ Task<void> Claimant::leave(const Op& ended, Executions::Entry& work) {
   const std::optional<Nonce> handed = work.leave();
   if (!handed || *handed == ended.nonce) co_return;
   const bool settled = ended.verb == Verb::release || (ended.verb == Verb::finish && ended.status == OpStatus::done);
+  sometimes<"leave: a claim handed over too late is released">(settled);
+  sometimes<"leave: a claim handed over too late becomes unknown">(!settled);
   Op end = end_of(ended, settled ? Verb::release : Verb::finish, *handed);
   co_await end_soon(end);
 }
@@ -63,6 +68,7 @@ Task<void> Claimant::end(Op& end, Duration limit, const Executions::Entry* work)
   ONCE_ASSERT(end.nonce != Nonce());  // every write is guarded by the nonce of its claim
   if (!host_.has_room_for(end)) {
     answer_failed(end, StoreFault::full, "the quota of stored bytes is used up");
+    sometimes<"quota: chunk refused">();
     co_return;
   }
   const Patience patience{.limit = limit};
@@ -81,7 +87,10 @@ Task<void> Claimant::end(Op& end, Duration limit, const Executions::Entry* work)
 
 Task<void> Claimant::end_soon(Op& op, const Executions::Entry* work) {
   co_await end(op, Duration::zero(), work);
-  if (op.status == OpStatus::failed) end_later(op, Stands::yes);
+  if (op.status == OpStatus::failed) {
+    sometimes<"end: left to the background">();
+    end_later(op, Stands::yes);
+  }
 }
 
 Task<void> Claimant::release(Op& release) {
@@ -94,6 +103,8 @@ Task<void> Claimant::release(Op& release) {
   seen.id = release.id;
   co_await ask(seen);
   const Standing standing = standing_of(seen, release.nonce);
+  sometimes<"release: was done by an earlier try">(standing == Standing::released || standing == Standing::nothing);
+  sometimes<"release: another owner is in the way">(standing == Standing::taken_over);
   if (standing == Standing::unseen) answer_failed(release, seen.fault, seen.error);
   if (standing == Standing::nothing || standing == Standing::released) release.status = OpStatus::done;
 }
@@ -119,15 +130,18 @@ Task<NewerClaim> Claimant::claim_anew(Op& lost, Executions::Entry& work) {
   claim.route = lost.route;
   const ClaimResult claimed = co_await this->claim(claim);
   if (claim.status == OpStatus::failed && claimed.stands == Stands::perhaps) {  // the work continues without it
+    sometimes<"claim anew: no answer">();
     end_later(end_of(claim, Verb::finish, claim.nonce), Stands::perhaps);
   }
   if (claim.status != OpStatus::done || claim.verdict != Verdict::execute) co_return NewerClaim::none;
   if (claim.record->attempt != Attempt{1}) {  // another owner has claimed and ended it since the lookup
+    sometimes<"claim anew: another owner was faster">();
     Op release = end_of(claim, Verb::release, claim.nonce);
     co_await end_soon(release);
     co_return NewerClaim::none;
   }
   work.hand_over(claim);
+  sometimes<"claim anew: the store had lost the record">();
   co_return take_handed(lost, &work);
 }
 
@@ -146,8 +160,10 @@ Task<Committed> Claimant::find_committed(Op& end) {
     end.body_kept = seen.record->body_kept;
     end.outcome = seen.record->outcome;
     co_await ports_.store.run(end, ports_.home);
+    sometimes<"committed: gone before it could be confirmed">(end.status != OpStatus::done);
     if (end.status != OpStatus::done) co_return Committed::no;
   }
+  sometimes<"committed: another wrote the outcome for this owner">();
   end.record = std::move(seen.record);
   co_return Committed::yes;
 }

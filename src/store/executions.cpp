@@ -1,6 +1,7 @@
 #include "store/executions.hpp"
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::store {
 
@@ -36,6 +37,7 @@ Executions::Entered Executions::Entry::enter(const OperationId& id, const Finger
     auto& other = static_cast<Entry&>(*link);
     if (other.id_ != id) continue;
     if (other.fingerprint_ != fingerprint) return Entered::other_request;
+    sometimes<"at work: a claim is handed to the running execution">(claim.has_value());
     if (claim) other.keep_newest(*claim);
     return Entered::handed_over;
   }
@@ -53,6 +55,7 @@ Executions::Entered Executions::Entry::enter(const OperationId& id, const Finger
 }
 
 void Executions::Entry::keep_newest(const Claim& claim) {
+  sometimes<"at work: an older claim arrives after a newer one">(claim.fence <= fence_);
   if (claim.fence <= fence_) return;
   fence_ = claim.fence;
   handed_ = claim.nonce;

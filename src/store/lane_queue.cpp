@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::store {
 
@@ -27,11 +28,13 @@ bool may_be_sent_twice(const Op& op) {
 void execute_one_by_one(Store& store, std::chrono::nanoseconds until, std::span<Op* const> ops) {
   std::size_t failures = 0;
   for (Op* const& op : ops) {
+    sometimes<"lane: an operator's action is not sent twice">(!may_be_sent_twice(*op));
     if (!may_be_sent_twice(*op)) continue;
     if (monotonic_now() >= until) return;
     op->error.clear();
     execute_caught(store, {&op, 1}, until);
     // Refused this time, but the result of the batch is still unknown.
+    sometimes<"lane: refused alone after the batch failed">(op->status == OpStatus::failed && !is_unavailable(*op));
     if (op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
     failures = is_unavailable(*op) ? failures + 1 : 0;
     if (failures == lone_failures_before_giving_up) return;

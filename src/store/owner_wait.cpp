@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "store/claim_steps.hpp"
 
 namespace once::store {
@@ -13,6 +14,8 @@ std::optional<Duration> OwnerWaitSteps::pause_after(const Op& look) {
   // The claim was refused twice although there seems to be no owner: a backend is about to commit its outcome, and the
   // record cannot be claimed before that. Wait as for an owner, instead of looping.
   owner_ended_ = !works && (paused_ || !came_at_once_);
+  sometimes<"wait: refused twice without an owner">(!works && !owner_ended_);
+  sometimes<"wait: store did not answer">(look.status != OpStatus::done);
   worked_ = worked_ || works;
   if (owner_ended_ || waited_ >= limit_) {
     came_at_once_ = !std::exchange(paused_, false);
@@ -44,12 +47,15 @@ Task<WaitEnd> OwnerWait::wait(OperationId id, Presence* presence, Op& seen) {
     co_await ports_.store.run(seen, ports_.home);
     if (departure.left()) break;
     if (ports_.store.store().failed_for_good()) co_return WaitEnd::store_failed;
+    sometimes<"wait: the owner began to stream">(!seen.chunks.empty());
     if (!seen.chunks.empty()) co_return WaitEnd::streams;
     const std::optional<Duration> pause = steps_.pause_after(seen);
+    sometimes<"wait: took too long">(!pause && !steps_.owner_ended());
     if (!pause) co_return steps_.owner_ended() ? WaitEnd::owner_ended : WaitEnd::limit;
     co_await ticket.wait(*pause);
     steps_.paused(ports_.clock.running() - began);
   }
+  sometimes<"wait: the client left">();
   co_return WaitEnd::left;
 }
 

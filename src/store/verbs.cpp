@@ -1,5 +1,7 @@
 #include "store/verbs.hpp"
 
+#include "base/sometimes.hpp"
+
 namespace once::store {
 
 bool is_same_claim(const Record& record, const Op& claim) {
@@ -7,6 +9,7 @@ bool is_same_claim(const Record& record, const Op& claim) {
 }
 
 bool is_ended_claim(const Record& record, const Op& claim, Time now) {
+  sometimes<"store: a released claim arrives again">(record.nonce == released_nonce(claim.nonce));
   if (record.nonce == released_nonce(claim.nonce)) return true;
   return record.nonce == claim.nonce && record.state != State::started && !forgotten(record, now);
 }
@@ -32,6 +35,7 @@ Written finish(Record& record, const Op& op, Time now) {
   if (record.nonce != op.nonce) return Written::no;
   if (record.state == op.final_state && record.state != State::started) return Written::already;
   const bool learned_more = record.state == State::unknown && op.final_state != State::started;
+  sometimes<"store: an owner learns what became of an unknown outcome">(learned_more);
   if (record.state != State::started && !learned_more) return Written::no;
   end(record, op, now);
   return Written::yes;
@@ -41,6 +45,7 @@ Written resolve(Record& record, const Op& op, Time now) {
   const bool open = record.state == State::unknown || (record.state == State::started && now >= record.lease_until);
   const bool same_claim = record.nonce == op.nonce;
   const bool same_state = record.state == op.seen_state && open;
+  sometimes<"store: resolve refused, the record changed">(!same_claim || !same_state);
   if (!same_claim || !same_state) return Written::no;
   end(record, op, now);
   return Written::yes;
@@ -58,6 +63,7 @@ bool may_forget(const Record& record, const Op& op, Time now) {
   const State state = expired(record, now) ? State::tombstone : record.state;
   const bool same_state = state == op.seen_state;
   const bool live = state == State::started && now < record.lease_until;
+  sometimes<"store: forget refused, the lease runs">(record.nonce == op.nonce && same_state && live);
   return record.nonce == op.nonce && same_state && !live && !forgotten(record, now);
 }
 

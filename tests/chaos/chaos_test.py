@@ -224,7 +224,7 @@ class Chaos(EndToEnd):
                 member.end()
                 member.start()
         wait_until(self.ledger.idle, what="the backend to be done with what nobody waits for any more")
-        check_all(self, self.ledger, asked, self.why_not_again)
+        check_all(self, self.ledger, asked, self.why_not_again, self.store.shared)
         for member in self.members:
             member.stop()
         self.store.check(self, [member.name for member in self.members])

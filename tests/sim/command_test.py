@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 ONCE = os.environ["ONCE_BINARY"]
-TOTALS = re.compile(r"(\d+) runs in \d+ s, (\d+) executions, (\d+) replays, (\d+) crashes, (\d+) changes by operators: no violation$")
+TOTALS = re.compile(r"(\d+) runs in \d+ s, (\d+) executions, (\d+) replays, (\d+) crashes, (\d+) changes by operators: no violation$", re.M)
 
 
 def simulate(*options):
@@ -22,7 +22,8 @@ class Seeds(unittest.TestCase):
         self.assertEqual(ran.returncode, 0)
         lines = ran.stdout.splitlines()
         self.assertEqual(lines[0], "seeds 4711 to 4713")
-        self.assertTrue(lines[-1].startswith("seeds 4711 to 4713: 3 runs"), lines[-1])
+        self.assertTrue(lines[-2].startswith("seeds 4711 to 4713: 3 runs"), lines[-2])
+        self.assertRegex(lines[-1], r"^branches: \d+ of \d+ reached")
         alone = [totals(simulate("--seed", str(seed))) for seed in (4711, 4712, 4713)]
         self.assertEqual(totals(ran), [sum(each) for each in zip(*alone)])
 
@@ -43,8 +44,19 @@ class Seeds(unittest.TestCase):
         self.assertTrue(ran.stdout.startswith("seeds from 4711 on\n"), ran.stdout)
         self.assertGreater(totals(ran)[0], 0)
 
+    def test_branches_are_counted_and_a_missing_one_fails(self):
+        ran = simulate("--seed", "4711", "--runs", "3", "--branches")
+        self.assertEqual(ran.returncode, 1, "three seeds cannot reach everything")
+        counted = re.findall(r"^ +(\d+) ([\w ]+: .+?)(?: NOT REACHED| \(listed .+\))?$", ran.stdout, re.M)
+        reached, of = re.search(r"^branches: (\d+) of (\d+) reached; not: ", ran.stdout, re.M).groups()
+        self.assertEqual(len(counted), int(of))
+        self.assertEqual(sum(int(count) > 0 for count, _ in counted), int(reached))
+        self.assertGreater(int(reached), 0)
+        one = simulate("--seed", "4711", "--runs", "3", "--branches", "--threads", "1")
+        self.assertEqual(TOTALS.sub("", one.stdout), TOTALS.sub("", ran.stdout), "threads make no difference")
+
     def test_wrong_options(self):
-        for options in (["--runs", "0"], ["--runs", "2", "--trace"], ["--for", "1s", "--trace"], ["--seed", "randomly"],
+        for options in (["--branches"], ["--runs", "0"], ["--runs", "2", "--trace"], ["--for", "1s", "--trace"], ["--seed", "randomly"],
                         ["--seed", "-1"], ["--runs", "-1"], ["--layer", "nothing"], ["--layer", "bytes", "--store", "sql-transaction"],
                         ["--store", "nothing"]):
             with self.subTest(options):

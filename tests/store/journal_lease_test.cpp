@@ -112,6 +112,17 @@ TEST_F(JournalLease, a_claim_that_was_copied_at_a_start_is_that_of_the_run_befor
   EXPECT_EQ(claim(2).verdict, Verdict::in_flight);
 }
 
+// The segments of the run that wrote it are gone by then.
+TEST_F(JournalLease, a_claim_that_was_copied_at_a_start_keeps_its_moment_over_the_next_start) {
+  ASSERT_EQ(claim(1).verdict, Verdict::execute);
+  machine_.clock.advance(lease - seconds(5));
+  restart();
+  wait(seconds(10));
+  write();
+  restart();
+  EXPECT_EQ(claim(2).verdict, Verdict::in_flight);
+}
+
 TEST_F(JournalLease, a_clock_that_was_ahead_before_the_claim_says_nothing_of_it) {
   for (int i = 0; i < 120; ++i) wait(seconds(30));
   write();

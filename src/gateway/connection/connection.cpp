@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "core/headers.hpp"
 #include "core/path.hpp"
 #include "gateway/access_line.hpp"
@@ -101,6 +102,8 @@ Task<void> Connection::run() {
     if (read == RequestReader::MessageRead::whole) co_await answer(request);
     after = end(request);
   }
+  sometimes<"connection: the client does not read its response">(io_.socket.write_timed_out());
+  sometimes<"connection: lingers">(after == After::linger);
   if (io_.socket.write_timed_out()) {
     // Otherwise the kernel would keep the unsent bytes until the client reads them.
     io_.socket.reset_on_close();
@@ -173,6 +176,7 @@ Task<void> Connection::answer(RequestContext& request) {
   const http::RequestHead& head = io_.head;
   request.head_arrived(worker_.random());
   if (came_through(head, worker_.shared().via)) {
+    sometimes<"connection: a request comes back to its gateway">();
     co_await writer_.write_problem(
         request,
         problem(ProblemKind::loop_detected,
@@ -197,6 +201,7 @@ Task<void> Connection::answer(RequestContext& request) {
   const Policy* policy = request.route.policy;
   if (policy != nullptr && !policy->cors.origins.empty()) request.cors.emplace(*policy, head);
   if (routed.refused) {
+    sometimes<"identity: a backend could read another request">();
     co_await writer_.write_problem(request, *std::move(routed.refused));
     co_return;
   }
@@ -220,6 +225,8 @@ Task<void> Connection::answer(RequestContext& request) {
   if (shadowed) {
     co_await unkeyed_.answer_shadowed(request, std::move(key));
   } else if (key.problem) {
+    sometimes<"identity: a required key is missing">(key.problem->kind == ProblemKind::key_required);
+    sometimes<"identity: an invalid key">(key.problem->kind == ProblemKind::key_invalid);
     co_await writer_.write_problem(request, *std::move(key.problem));
   } else {
     co_await keyed_.answer(request, key.given);

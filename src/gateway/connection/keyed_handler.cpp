@@ -1,6 +1,7 @@
 #include "gateway/connection/keyed_handler.hpp"
 
 #include "base/offload.hpp"
+#include "base/sometimes.hpp"
 #include "gateway/exchange/resource_write.hpp"
 #include "gateway/identity/life_marker.hpp"
 #include "http/trace_context.hpp"
@@ -38,6 +39,7 @@ Task<void> KeyedHandler::write_beside() {
 void KeyedHandler::end_cut_reply() {
   http::Socket& socket = io_.socket;
   if (socket.write_timed_out()) socket.reset_on_close();
+  sometimes<"connection: a response is cut off while its exchange runs">();
   if (socket.resets() || socket.peer_ended() || io_.displaced) {
     place_.hang_up();
   } else if (io_.head.version == http::Version::http_1_1) {
@@ -59,6 +61,8 @@ struct KeyedHandler::ClientWatch {
 // A half-closed client may still read, unless its response was cut off.
 void KeyedHandler::peer_moved(http::Socket::Peer what) {
   const bool cut = begun_ && written_.is_set() && !request_->replied;
+  sometimes<"connection: the client resets during an exchange">(what == http::Socket::Peer::gone);
+  sometimes<"connection: the client half-closes during an exchange">(what != http::Socket::Peer::gone);
   if (what == http::Socket::Peer::gone || cut) {
     place_.hang_up();
   } else {
@@ -127,6 +131,8 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   const Limits& limits = request.settings().limits;
   const Usage::Share share = shared_.usage.begin(limits.max_in_flight);
   if (!share || !may_execute_more(limits)) {
+    sometimes<"limits: too many requests in flight">(!share);
+    sometimes<"limits: clients that left still execute">(static_cast<bool>(share));
     co_await writer_.refuse_overload(request, Overload::in_flight);
     co_return;
   }
@@ -140,6 +146,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   if (identity.is_anonymous()) worker_.metrics().without_caller.add();
   KeyQuota quota(*shared_.quotas, limits, shared_.clock);
   if (limits.caller.any() && !quota.begin(tenant_.of(shared_.ids, identity.caller()))) {
+    sometimes<"quota: too many requests of a caller">();
     co_await refuse_caller(request, KeyQuota::too_many_at_work);
     co_return;
   }

@@ -1,5 +1,6 @@
 #include "gateway/connection/reply_writer.hpp"
 
+#include "base/sometimes.hpp"
 #include "core/headers.hpp"
 #include "core/reason.hpp"
 
@@ -106,6 +107,7 @@ Task<http::Transfer> ReplyWriter::stream_rest(bool chunked) {
   if (chunk.data.empty()) chunk = co_await reply_.source->next(reply_.stream_idle);
   while (true) {
     if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
+      sometimes<"connection: half a response is reset">(!reply_.streams || !chunked);
       // Half a body must not look complete, so reset the connection. A chunked stream that lacks its last chunk is
       // visibly incomplete, and a reset would destroy bytes in flight.
       if (!reply_.streams || !chunked) io_.socket.reset_on_close();
@@ -136,6 +138,7 @@ Task<void> ReplyWriter::interim(const http::ResponseHead& head) {
   http::append_head(text, {.status = head.status, .reason = head.reason, .fields = fields.view()});
   const IoResult sent = co_await io_.socket.write_all(text, interim_limit);
   if (sent.status == Io::ok || sent.bytes == 0) co_return;
+  sometimes<"connection: half an interim response">();
   // A partly written interim response breaks the connection. The request continues; the client can look up its result.
   io_.socket.reset_on_close();
   io_.socket.cancel();

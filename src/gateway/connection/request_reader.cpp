@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "gateway/exchange/answers.hpp"
 #include "gateway/identity/head_problem.hpp"
 #include "http/trace_context.hpp"
@@ -135,6 +136,7 @@ Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& 
   held_.clear();
   const BodyRead judged = judge_size(request, bounds);
   if (judged != BodyRead::whole) co_return judged;
+  sometimes<"request: the client waits for 100 Continue">(io_.head.expects_continue && io_.buffer.empty());
   // Ask for the body only now that the key is valid and the size, as far as known, is allowed.
   if (io_.head.expects_continue && io_.buffer.empty()) {
     const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", io_.timeouts->body_idle);
@@ -231,18 +233,28 @@ Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read, co
     case BodyRead::whole: break;
     case BodyRead::gone: request.keep = false; break;
     case BodyRead::too_large:
+      sometimes<"request: too large">();
       co_await writer_.write_problem(request, problem(ProblemKind::body_too_large, std::string(bounds.refusal)));
       break;
     case BodyRead::malformed:
+      sometimes<"request: a malformed body">();
       co_await writer_.write_problem(request, problem(ProblemKind::bad_request, "The request body is malformed."));
       break;
     case BodyRead::no_room:
+      sometimes<"request: no memory for the body">();
       room_.make_room();
       co_await writer_.refuse_overload(request, Overload::body_memory);
       break;
-    case BodyRead::no_disk: co_await writer_.refuse_overload(request, Overload::spool); break;
-    case BodyRead::stopping: co_await answer_unread(request); break;
+    case BodyRead::no_disk:
+      sometimes<"request: no room in the spool">();
+      co_await writer_.refuse_overload(request, Overload::spool);
+      break;
+    case BodyRead::stopping:
+      sometimes<"request: not read when the gateway stops">();
+      co_await answer_unread(request);
+      break;
     case BodyRead::timed_out:
+      sometimes<"request: the body takes too long">();
       worker_.metrics().slow_clients.add();
       co_await writer_.write_problem(request,
                                      problem(ProblemKind::request_timeout, "The request body did not arrive in time."));

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/bytes.hpp"
+#include "base/sometimes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
@@ -97,6 +98,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     // The store may have lost the record that shows the mismatch.
     if (shared_ && ports_.executions.has_other(request.id, request.fingerprint)) {
       known_key = true;
+      sometimes<"exchange: mismatch with the execution here">();
       answers().mismatch();
       break;
     }
@@ -108,7 +110,10 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     known_key = op_.verdict != Verdict::execute;
     // The store does not know the outcome, but this process is still executing the operation.
     const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
-    if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
+    if (unknown && ports_.executions.has(op_.id)) {
+      sometimes<"exchange: unknown in the store, at work here">();
+      op_.verdict = Verdict::in_flight;
+    }
     switch (op_.verdict) {
       case Verdict::execute: step = co_await start(); break;
       case Verdict::replay:
@@ -118,7 +123,10 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
           reply_recorded(Ending::replayed);
         }
         break;
-      case Verdict::not_kept: answers().not_kept(); break;
+      case Verdict::not_kept:
+        sometimes<"exchange: body not kept">();
+        answers().not_kept();
+        break;
       case Verdict::mismatch: answers().mismatch(); break;
       case Verdict::in_flight: step = co_await wait_for_owner(); break;
       case Verdict::too_early:
@@ -127,13 +135,17 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       case Verdict::held: {
         const Attached attached = co_await attach(Ending::unknown);
         if (attached == Attached::settled) {
+          sometimes<"exchange: unknown outcome settled meanwhile">();
           step = Step::again;
         } else if (attached != Attached::yes) {
           answer_unattached(attached);
         }
         break;
       }
-      case Verdict::gone: answers().expired(); break;
+      case Verdict::gone:
+        sometimes<"exchange: tombstone">();
+        answers().expired();
+        break;
     }
   }
   reply.known_key = known_key;
@@ -172,6 +184,8 @@ Task<Exchange::Step> Exchange::go_without_claim() {
     co_return Step::answered;
   }
   if (claimed_.stands == Stands::perhaps) claimant_.take_back_later(op_);
+  sometimes<"exchange: claim failed and may exist">(claimed_.stands == Stands::perhaps);
+  sometimes<"exchange: claim failed by a full store">(op_.fault == StoreFault::full);
   if (!bypasses) {
     if (ports_.executions.has(request_->id)) {
       answer_at_work_unseen();
@@ -210,7 +224,10 @@ void Exchange::log_unknown() const {
 Task<Exchange::Step> Exchange::wait_for_owner() {
   Attached attached = co_await attach(Ending::attached);
   if (attached == Attached::yes) co_return Step::answered;
-  if (attached == Attached::settled && op_.status == OpStatus::done) co_return Step::again;
+  if (attached == Attached::settled && op_.status == OpStatus::done) {
+    sometimes<"exchange: the owner ended before the wait">();
+    co_return Step::again;
+  }
   if (request_->policy.in_flight == InFlight::wait) {
     const WaitEnd end = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
     if (end == WaitEnd::owner_ended) co_return Step::again;
@@ -218,6 +235,7 @@ Task<Exchange::Step> Exchange::wait_for_owner() {
       attached = co_await attach(Ending::attached);
       if (attached == Attached::yes) co_return Step::answered;
       // The stream has ended meanwhile.
+      sometimes<"exchange: the stream ended before it was attached to">();
       if (attached == Attached::no || attached == Attached::settled) co_return Step::again;
     }
     op_.status = end == WaitEnd::store_failed ? OpStatus::failed : OpStatus::done;
@@ -233,6 +251,7 @@ Task<Exchange::Step> Exchange::wait_for_owner() {
 // The store does not answer while this process executes the operation. On a shared store another gateway may have taken
 // it over and recorded its outcome.
 void Exchange::answer_at_work_unseen() {
+  sometimes<"exchange: at work here, store does not answer">();
   if (shared_) {
     answers().store_fault_at_work();
   } else {
@@ -275,6 +294,7 @@ Task<void> Exchange::execute() {
   attempt_ = record.attempt;
   if (attempt_ > Attempt{1}) {
     RouteMetrics& counts = request_->counts;
+    sometimes<"exchange: takeover">(record.previous_state != State::failed);
     (record.previous_state == State::failed ? counts.retries_after_failure : counts.takeovers).add();
   }
   write_fields_for_backend();
@@ -318,8 +338,10 @@ void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
   } else if (answer.refused) {
     answers().refused(*std::move(answer.refused));
   } else if (undone == OpStatus::lost) {
+    sometimes<"exchange: not sent, and taken over">();
     answers().in_flight();  // nothing was sent, and another owner has the claim
   } else if (undone == OpStatus::failed && shared_ && !lease_.may_send()) {
+    sometimes<"exchange: not sent, because the lease was not renewed">();
     answers().store_fault(StoreFault::unavailable);  // nothing was sent: the lease was not renewed in time
   } else {
     answer_unsent(answer.delivery, Ending::rejected);
@@ -355,50 +377,64 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   // The outcome holds the whole response: free the source, so that no second copy is held while it is recorded.
   if (answer.delivery != Delivery::oversize) answer.source.reset();
   switch (settlement.kind) {
-    case Settlement::Kind::release: {
-      const OpStatus undone = co_await release();
-      if (undone == OpStatus::lost) {
-        const Committed committed = co_await reply_as_committed();
-        if (committed == Committed::yes) co_return;
-      }
-      answer_released(answer, undone);
-      co_return;
-    }
+    case Settlement::Kind::release: co_await settle_released(answer); break;
     case Settlement::Kind::succeed:
-    case Settlement::Kind::fail: {
-      const bool succeeded = settlement.kind == Settlement::Kind::succeed;
-      const State state = succeeded ? State::succeeded : State::failed;
-      const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
-      const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
-      if (recorded == OpStatus::lost) {
-        const Committed committed = co_await reply_as_committed();
-        if (committed == Committed::yes) co_return;
-      }
-      if (recorded == OpStatus::done && another_outcome_stands(op_)) {
-        ports_.metrics.committed_by_backend.add();
-        co_await reply_as_recorded(Ending::executed);
-      } else if (recorded == OpStatus::done) {
-        reply_with(answer, Ending::executed);
-      } else {
-        answers().unknown(503, recorded == OpStatus::lost
-                                   ? "Another attempt took over this operation before its outcome could be recorded."
-                                   : "The backend answered, but its response could not be recorded.");
-      }
-      co_return;
-    }
-    case Settlement::Kind::unknown: {
-      const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
-      if (recorded == OpStatus::lost) {
-        const Committed committed = co_await reply_as_committed();
-        if (committed == Committed::yes) co_return;
-      }
-      if (answered) {
-        reply_with(answer, Ending::unknown);
-      } else {
-        answer_unknown(answers(), answer);
-      }
-      co_return;
-    }
+    case Settlement::Kind::fail: co_await settle_recorded(answer, settlement, std::move(outcome)); break;
+    case Settlement::Kind::unknown: co_await settle_unknown(answer); break;
+  }
+}
+
+Task<void> Exchange::settle_released(BackendAnswer& answer) {
+  const OpStatus undone = co_await release();
+  sometimes<"exchange: a refusal by the backend frees the key">(is_answered(answer.delivery) &&
+                                                                undone == OpStatus::done);
+  sometimes<"exchange: release failed">(undone == OpStatus::failed);
+  if (undone == OpStatus::lost) {
+    sometimes<"exchange: release refused as lost">();
+    const Committed committed = co_await reply_as_committed();
+    if (committed == Committed::yes) co_return;
+  }
+  answer_released(answer, undone);
+}
+
+Task<void> Exchange::settle_recorded(BackendAnswer& answer, Settlement settlement, OutcomeBytes outcome) {
+  const bool succeeded = settlement.kind == Settlement::Kind::succeed;
+  const State state = succeeded ? State::succeeded : State::failed;
+  const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
+  const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
+  sometimes<"exchange: response too large to be kept">(settlement.body_kept == BodyKept::no);
+  if (recorded == OpStatus::lost) {
+    sometimes<"exchange: outcome refused as lost">();
+    const Committed committed = co_await reply_as_committed();
+    if (committed == Committed::yes) co_return;
+  }
+  if (recorded == OpStatus::done && another_outcome_stands(op_)) {
+    sometimes<"exchange: the backend committed another outcome">();
+    ports_.metrics.committed_by_backend.add();
+    co_await reply_as_recorded(Ending::executed);
+  } else if (recorded == OpStatus::done) {
+    reply_with(answer, Ending::executed);
+  } else {
+    sometimes<"exchange: outcome not recorded">(recorded == OpStatus::failed);
+    sometimes<"exchange: outcome of an overtaken attempt">(recorded == OpStatus::lost);
+    answers().unknown(503, recorded == OpStatus::lost
+                               ? "Another attempt took over this operation before its outcome could be recorded."
+                               : "The backend answered, but its response could not be recorded.");
+  }
+}
+
+Task<void> Exchange::settle_unknown(BackendAnswer& answer) {
+  const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
+  sometimes<"exchange: response passed on as unknown">(is_answered(answer.delivery));
+  if (recorded == OpStatus::lost) {
+    sometimes<"exchange: unknown refused as lost">();
+    const Committed committed = co_await reply_as_committed();
+    if (committed == Committed::yes) co_return;
+  }
+  if (is_answered(answer.delivery)) {
+    reply_with(answer, Ending::unknown);
+  } else {
+    answer_unknown(answers(), answer);
   }
 }
 
@@ -422,6 +458,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   co_await end_claim();
   if (op_.status == OpStatus::lost && kept != BodyKept::in_chunks) {
     const NewerClaim newer = co_await claimant_.claim_anew(op_, work_);
+    sometimes<"exchange: recorded under a newer claim">(newer == NewerClaim::taken);
     if (newer == NewerClaim::taken) co_await end_claim();
   }
   if (op_.status == OpStatus::done) {
@@ -487,90 +524,6 @@ Task<OpStatus> Exchange::release() {
   co_await claimant_.end_soon(op_, &work_);
   if (op_.status != OpStatus::lost) count(ClaimEnd::released);
   co_return op_.status;
-}
-
-// The store is down and the route prefers an unprotected request to none. If another request was given the claim by the
-// time the answer is here, the answer is recorded under that claim. The claim `asked` for may have been made although
-// the store did not confirm it, so it is ended in the background.
-Task<void> Exchange::bypass(Nonce asked) {
-  for_backend_.clear();
-  for_backend_.add("X-Request-Id", request_->request_id);
-  BackendRequest sent = to_backend(nullptr);
-  sent.streams_by = nullptr;
-  if (shared_) lease_.start_unclaimed(op_, work_);
-  const Duration sent_at = ports_.clock.running();
-  BackendAnswer answer = co_await request_->backend.send(sent);
-  note_fault(answer);
-  if (replies_before_end(answer)) {
-    co_await relay_bypassed(answer, sent_at, asked);
-    answer.source.reset();
-    co_await leave_work();
-    co_return;
-  }
-  co_await lease_.stop();
-  const Verb verb = was_sent(answer.delivery) ? Verb::finish : Verb::release;
-  const bool uncertain = claimed_.stands == Stands::perhaps;
-  if (take_handed(op_, &work_) == NewerClaim::taken) {
-    co_await settle_answer(answer);
-    if (uncertain) claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
-  } else {
-    if (is_answered(answer.delivery)) {
-      backend_policy_ = {};
-      split_response_fields(*answer.head);
-      OutcomeBytes outcome = encode_answer(answer);
-      reply_outcome_ = counted(outcome);
-      if (uncertain) end_bypassed(settlement_of(answer), std::move(outcome), asked);
-    } else if (uncertain) {
-      claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
-    }
-    reply_bypassed(answer);
-  }
-  co_await leave_work();
-}
-
-// The claim was granted without this process knowing it, but only this request can have executed under it: its
-// response is the outcome.
-void Exchange::end_bypassed(const Settlement& settlement, OutcomeBytes outcome, const Nonce& asked) {
-  Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
-  end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
-                    : settlement.kind == Settlement::Kind::fail  ? State::failed
-                                                                 : State::unknown;
-  end.body_kept = settlement.body_kept;
-  if (end.final_state == State::succeeded) {
-    end.outcome = std::move(outcome);
-  }
-  end.terms.ttl = ttl_of(end.final_state);
-  claimant_.end_later(std::move(end), Stands::perhaps, reply_outcome_);
-}
-
-void Exchange::reply_bypassed(BackendAnswer& answer) {
-  switch (answer.delivery) {
-    case Delivery::whole:
-    case Delivery::unframed:
-    case Delivery::oversize:
-    case Delivery::streaming:
-      op_.record.reset();
-      reply_with(answer, Ending::bypassed);
-      break;
-    case Delivery::not_sent:
-    case Delivery::busy:
-      if (answer.refused) {
-        answers().refused(*std::move(answer.refused));
-      } else {
-        answer_unsent(answer.delivery, Ending::bypassed);
-      }
-      break;
-    case Delivery::timed_out:
-      answers().problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
-      break;
-    case Delivery::lost:
-    case Delivery::truncated:
-      answers().problem(
-          ProblemKind::backend_lost,
-          answer.fault ? "The backend's response is malformed." : "The connection to the backend was lost.",
-          Ending::bypassed);
-      break;
-  }
 }
 
 void Exchange::write_fields_for_backend() {

@@ -106,6 +106,9 @@ class Exchange {
   void note_fault(const BackendAnswer& answer);
   Settlement settlement_of(const BackendAnswer& answer) const;
   Task<void> settle_answer(BackendAnswer& answer);
+  Task<void> settle_released(BackendAnswer& answer);
+  Task<void> settle_recorded(BackendAnswer& answer, Settlement settlement, OutcomeBytes outcome);
+  Task<void> settle_unknown(BackendAnswer& answer);
   // Whether the response may be recorded as it streams, and other requests may attach to it.
   bool may_stream() const {
     return ports_.streams != nullptr && request_->streams != nullptr && !request_->writes_resource;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "base/task.hpp"
 #include "gateway/exchange/store_failure.hpp"
 
@@ -24,6 +25,7 @@ Task<void> try_on(ExchangePorts ports, Op end, Stands claim, [[maybe_unused]] st
     if (end.status == OpStatus::failed) count_store_failure(ports.metrics, end);
     pause = steps.again(store, ports.clock.running() - began);
   }
+  sometimes<"end: came through in the background">(end.status == OpStatus::done);
   ports.metrics.unsettled.subtract();
   ports.waiters.notify(end.id);
 }

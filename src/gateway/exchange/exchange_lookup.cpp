@@ -1,4 +1,5 @@
 // Lookup: the recorded outcome of a key, for a client that lost the response and does not want to resend the request.
+#include "base/sometimes.hpp"
 #include "core/large_fingerprint.hpp"
 #include "core/outcome.hpp"
 #include "gateway/exchange/exchange.hpp"
@@ -54,6 +55,7 @@ Task<void> Exchange::reply_without_record() {
   }
   const bool streams = ports_.streams != nullptr && ports_.streams->find(op_.id) != nullptr;
   Attached attached = Attached::no;
+  sometimes<"look up: at work here, and the store has lost it">();
   if (streams) attached = co_await attach(Ending::attached);
   if (attached != Attached::yes) answers().in_flight();
 }
@@ -81,6 +83,7 @@ Task<Exchange::Step> Exchange::reply_looked_up() {
       const bool works = owner_works(op_) || ports_.executions.has(op_.id);
       const Attached attached = co_await attach(works ? Ending::attached : Ending::unknown);
       if (attached == Attached::yes) break;
+      sometimes<"look up: settled meanwhile">(attached == Attached::settled);
       if (attached == Attached::settled) co_return Step::again;
       if (works) {
         answers().in_flight();

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/bytes.hpp"
+#include "base/sometimes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/large_fingerprint.hpp"
@@ -110,6 +111,7 @@ void Exchange::reply_recorded(Ending ending) {
   const Record& record = *op_.record;
   if (record.outcome) reply_outcome_ = recorded_for_reply(ending);
   if (record.outcome && !reply_outcome_) {
+    sometimes<"replay: no memory">();
     answers().no_memory();
     return;
   }
@@ -128,6 +130,7 @@ void Exchange::reply_recorded(Ending ending) {
   add_date(unstored_fields_, ports_.clock.now());
   StoredResponse sent = *response;
   if (const std::uint64_t offset = resumed_at(sent, sent.body); offset > 0) {
+    sometimes<"replay: resumed">();
     sent.body = sent.body.substr(static_cast<std::size_t>(offset));
     add_offset_field(offset);
   }
@@ -197,11 +200,14 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   const std::optional<std::uint64_t> length = response->in_chunks->length;
   const bool stands = read.record && read.record->nonce == record.nonce && may_have_chunks(*read.record);
   if (!stands || (read.chunks.empty() && length.value_or(0) > 0)) {
+    sometimes<"replay: chunks are gone">();
     answers().not_kept();
     co_return;
   }
   if (!length) {
     const Part part = co_await stopped_part(record.nonce);
+    sometimes<"replay: readers of a stopped stream were sent more">(part == Part::less);
+    sometimes<"replay: all of a stopped stream">(part == Part::all_that_was_sent);
     if (part != Part::all_that_was_sent) {
       if (part == Part::unreadable) answers().store_fault(StoreFault::unavailable);
       if (part == Part::less) answers().not_kept();
@@ -214,6 +220,7 @@ Task<void> Exchange::reply_in_chunks(Ending ending) {
   add_date(unstored_fields_, ports_.clock.now());
   std::uint64_t offset = co_await find_resume(*response, record.nonce);
   offset = std::min(offset, length.value_or(offset));
+  sometimes<"replay: resumed in chunks">(offset > 0);
   if (offset > 0) add_offset_field(offset);
   const StreamToRead body{.id = op_.id, .head = record.outcome, .nonce = record.nonce, .skip = offset};
   reply_->source = read_recorded(reader_ports({}), body, std::move(begun));

@@ -2,6 +2,7 @@
 // are recorded. The owner's next append is then refused as lost, so it cancels its request to the backend.
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "core/outcome.hpp"
 #include "core/reason.hpp"
 #include "gateway/exchange/exchange.hpp"
@@ -37,6 +38,7 @@ Task<void> Exchange::stop(const KeyedRequest& request, Reply& reply) {
       step = co_await stop_found();
     }
   }
+  sometimes<"stop: the record changed three times">(step == Step::again);
   if (step == Step::again) answers().in_flight();
   reply.known_key = true;
   end();
@@ -55,6 +57,8 @@ Task<Exchange::Step> Exchange::stop_found() {
   const bool works = owner_works(op_) || ports_.executions.has(op_.id);
   const auto head = op_.chunks.empty() ? std::nullopt : decode(*op_.chunks.front());
   if (!works || !head) {
+    sometimes<"stop: nothing has streamed yet">(works);
+    sometimes<"stop: the owner is gone">(!works);
     if (works) {
       answers().in_flight();
     } else {
@@ -74,8 +78,11 @@ Task<Exchange::Step> Exchange::finish_stopped(OutcomeBytes outcome) {
   prepare_stop(op_, std::move(outcome));
   // Readers were sent more than is recorded, so the record must not be replayed as the response.
   const std::shared_ptr<LiveStream> live = ports_.streams != nullptr ? ports_.streams->find(op_.id) : nullptr;
+  sometimes<"stop: of a stream at another gateway">(!live);
+  sometimes<"stop: readers have more than the record">(live && !live->head());
   if (live && !live->head()) op_.body_kept = BodyKept::no;
   co_await claimant_.ask(op_);
+  sometimes<"stop: the stream ended first">(op_.status == OpStatus::lost);
   if (op_.status == OpStatus::lost) co_return Step::again;
   if (op_.status == OpStatus::failed) {
     log_refusal();
@@ -83,6 +90,7 @@ Task<Exchange::Step> Exchange::finish_stopped(OutcomeBytes outcome) {
     co_return Step::answered;
   }
   if (another_outcome_stands(op_)) {
+    sometimes<"stop: another outcome was recorded">();
     reply_stopped(is_stopped(*op_.record));
     co_return Step::answered;
   }

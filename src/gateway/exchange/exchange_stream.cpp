@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/sometimes.hpp"
 #include "base/text.hpp"
 #include "core/event_stream.hpp"
 #include "core/headers.hpp"
@@ -127,6 +128,7 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
     recorder.begin_unrecorded(head, answer.body);
   }
   if (begun == Recorded::no) {
+    sometimes<"stream: head not recorded">();
     co_await lease_.stop();
     co_await answer_unbegun(streamed);
     co_return;
@@ -136,7 +138,13 @@ Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   start_stream_reply(streamed, sent_at, unknown ? Ending::unknown : Ending::executed);
   StreamEnd end = StreamEnd::oversize;
   if (is_recorded) end = co_await recorder.record(*answer.source, answer.body);
+  sometimes<"stream: goes past its record">(is_recorded && end == StreamEnd::oversize);
   if (end == StreamEnd::oversize) end = co_await recorder.relay(*answer.source);
+  sometimes<"stream: abandoned">(end == StreamEnd::abandoned);
+  sometimes<"stream: claim lost">(end == StreamEnd::lost);
+  sometimes<"stream: chunk not recorded">(end == StreamEnd::unrecorded);
+  sometimes<"stream: silent for too long">(end == StreamEnd::timed_out);
+  sometimes<"stream: broken off by the backend">(end == StreamEnd::broken);
   co_await lease_.stop();
   op_.nonce = recorder.nonce();
   co_await settle_stream(end, streamed);
@@ -240,9 +248,12 @@ Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed
     outcome = joined(held.chunks);
   } else if (end == StreamEnd::whole) {
     kept = BodyKept::in_chunks;
+    sometimes<"stream: body stays in chunks">();
     outcome = without_body(streamed.head, length);
   }
   const OpStatus recorded = co_await record(State::succeeded, kept, outcome);
+  sometimes<"stream: whole, but its claim is lost">(recorded == OpStatus::lost);
+  sometimes<"stream: whole, but its end is not recorded">(recorded == OpStatus::failed);
   if (recorded == OpStatus::lost) {
     co_await settle_lost_stream(streamed);
   } else if (recorded == OpStatus::done && another_outcome_stands(op_)) {
@@ -257,6 +268,7 @@ Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed
 
 // A complete response that was too large to be held back, and whose status says that it is not recorded as a success.
 Task<void> Exchange::settle_unkept_stream(const Streamed& streamed) {
+  sometimes<"stream: whole, and not a success">();
   OpStatus settled = OpStatus::done;
   switch (streamed.settlement.kind) {
     case Settlement::Kind::release: settled = co_await release(); break;
@@ -288,6 +300,7 @@ Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
   }
   // The record of the stop is gone: an operator removed it, or the memory store evicted it.
   if (streamed.live->is_stopped()) {
+    sometimes<"stream: stopped, and the record of it is gone">();
     count(ClaimEnd::lost);
     ports_.metrics.streams_stopped.add();
     streamed.live->end(StreamState::cut);
@@ -307,6 +320,7 @@ void Exchange::end_as_recorded(const Streamed& streamed) {
   const Record& record = *op_.record;
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
   if (is_stopped(record)) {
+    sometimes<"stream: ended by a stop">();
     ports_.metrics.streams_stopped.add();
     streamed.live->end(StreamState::cut);
     return;
@@ -315,7 +329,9 @@ void Exchange::end_as_recorded(const Streamed& streamed) {
   const bool continues = response && !response->in_chunks && same_head(record.outcome, streamed.head) &&
                          streamed.recorder.continues_in(response->body) &&
                          (framing.kind != http::Framing::Kind::length || framing.length == response->body.size());
+  sometimes<"stream: readers continue in the record">(continues);
   if (!continues) {
+    sometimes<"stream: readers do not fit the record">();
     cut(streamed);
     return;
   }
@@ -363,6 +379,7 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   const std::shared_ptr<LiveStream> live = ports_.streams->find(request_->id);
   OutcomeBytes head = live ? live->head() : nullptr;
   if (live && !may_read(live->fingerprint())) co_return Attached::no;
+  sometimes<"attach: the beginning is gone">(live && !head);
   if (live && !head) co_return Attached::too_late;
   Nonce nonce{};
   if (live) {
@@ -371,12 +388,15 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   } else {
     Op read{.verb = Verb::read, .id = request_->id};
     co_await ports_.store.run(read, ports_.home);
+    sometimes<"attach: store did not answer">(read.status != OpStatus::done);
     if (read.status != OpStatus::done) co_return Attached::unreadable;
     if (read.record && read.record->state == State::succeeded && may_read(read.record->fingerprint)) {
       co_return Attached::settled;
     }
     if (read.chunks.empty() || !may_read(read.record->fingerprint)) co_return Attached::no;
     ending = ending_of(read, ending);
+    sometimes<"attach: to a stream of another gateway">(ending == Ending::attached);
+    sometimes<"attach: to the recorded part of an unknown outcome">(ending == Ending::unknown);
     head = read.chunks.front();
     nonce = read.record->nonce;
     attempt_ = read.record->attempt;
@@ -389,6 +409,7 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   unstored_fields_.clear();
   add_date(unstored_fields_, ports_.clock.now());
   const std::uint64_t offset = co_await find_resume(*response, nonce);
+  sometimes<"attach: resumed">(offset > 0);
   if (offset > 0) add_offset_field(offset);
   const StreamToRead stream{.id = request_->id,
                             .head = head,
@@ -414,6 +435,8 @@ void Exchange::answer_unattached(Attached attached) {
 // A part of another attempt is useless, because its bytes differ.
 bool Exchange::has_part_of_this() const {
   const auto attempt = request_->head.find("Idempotency-Attempt");
+  sometimes<"resume: the client has a part of another attempt">(attempt && parse_number(*attempt) !=
+                                                                               static_cast<std::uint32_t>(attempt_));
   return !attempt || parse_number(*attempt) == static_cast<std::uint32_t>(attempt_);
 }
 
@@ -433,6 +456,7 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Nonc
   while (true) {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done || read.chunks.empty()) break;
+    sometimes<"resume: overtaken while the event is searched">(read.record->nonce != nonce);
     if (read.record->nonce != nonce) co_return 0;  // another attempt has other events
     if (request_->presence != nullptr && request_->presence->has_left()) break;
     const auto scan = [&finder, &read] {

@@ -1,5 +1,6 @@
 #include "gateway/exchange/lease_keeper.hpp"
 
+#include "base/sometimes.hpp"
 #include "gateway/exchange/store_failure.hpp"
 
 namespace once::gateway {
@@ -21,6 +22,7 @@ void LeaseKeeper::arm_first() {
 
 void LeaseKeeper::due() {
   if (!renewed_.is_set()) {
+    sometimes<"lease: a renewal takes until the next one is due">();
     overdue_ = true;
     return;
   }
@@ -35,6 +37,7 @@ Task<void> LeaseKeeper::renew(Op& renewal) {
   co_await store_.run(renewal, home_);
   lease_.answered(renewal);
   count(renewal);
+  sometimes<"lease: the backend answered during a renewal">(stopping_);
   if (!stopping_) arm_next(renewal);
   renewed_.set();
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/sometimes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/path.hpp"
@@ -159,6 +160,7 @@ std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedF
       const std::string_view name = trim(part);
       const bool by_route = named.any([name](std::string_view each) { return same_variable(name, each); });
       if (name.empty() || (!by_route && !is_relied_on(name))) continue;
+      sometimes<"identity: Connection names the key">();
       return problem(ProblemKind::bad_request,
                      fmt::format("The Connection header lists {}, which is an end-to-end header.", name));
     }
@@ -191,11 +193,13 @@ std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& ro
     return problem(ProblemKind::bad_request, "The method is not in capitals. Methods are case-sensitive.");
   }
   if (hides_route_behind_host(routes, routed, head)) {
+    sometimes<"identity: a route behind a host">();
     return problem(ProblemKind::bad_request,
                    "The path begins with two slashes, which a backend could read as a host and another path.");
   }
   const bool plain = normal.find_first_of("%;\\") == std::string_view::npos;
   if (!plain && takes_another_route(routes, routed, {.method = head.method, .host = head.host}, normal)) {
+    sometimes<"identity: a path that some backends read as another route">();
     return problem(
         ProblemKind::bad_request,
         "The path contains an encoded slash, a backslash or a semicolon, and a backend could read it as the path of "

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::gateway {
 
@@ -168,6 +169,7 @@ std::optional<CallerTable::Refusal> CallerTable::take_key(const TenantTag& calle
   const std::scoped_lock lock(shard.mutex);
   Entry& entry = shard.use(caller, limits, now);
   if (limits.stored_bytes != 0 && entry.stored.live(now) >= limits.stored_bytes) {
+    sometimes<"quota: all stored bytes are used up">();
     return Refusal{CallerLimit::stored_bytes, whole_seconds(entry.stored.first_end(now) - now)};
   }
   if (limits.new_keys == 0) return std::nullopt;
@@ -176,6 +178,7 @@ std::optional<CallerTable::Refusal> CallerTable::take_key(const TenantTag& calle
   entry.keys = std::min(burst, entry.keys + FloatSeconds(now - entry.keys_at).count() * rate);
   entry.keys_at = now;
   if (entry.keys < 1) {
+    sometimes<"quota: too many new keys">();
     return Refusal{CallerLimit::new_keys,
                    whole_seconds(std::chrono::ceil<nanoseconds>(FloatSeconds((1 - entry.keys) / rate)))};
   }

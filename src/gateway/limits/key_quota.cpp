@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "store/claim_steps.hpp"
 
 namespace once::gateway {
@@ -35,6 +36,7 @@ void QuotaTables::evicted(const Evicted& what, std::chrono::nanoseconds running)
   const std::chrono::nanoseconds until = running + (what.expires_at - what.now);
   TenantTag caller = anonymous;
   if (what.tenant.size() == caller.size()) std::ranges::copy(what.tenant, caller.begin());
+  sometimes<"quota: an evicted response is given back">();
   callers.removed(caller, {.bytes = what.bytes, .until = until}, running);
   const std::size_t record = what.left == Evicted::Left::nothing ? bytes_of_record : 0;
   networks.removed(what.holder, {.bytes = what.bytes + record, .until = until}, running);
@@ -59,6 +61,7 @@ std::optional<CallerTable::Refusal> KeyQuota::take_key() {
   network_counted_ = !refusal;
   if (!refusal) return std::nullopt;
   const bool bytes = refusal->limit == CallerLimit::stored_bytes;
+  sometimes<"quota: a new key of an address is refused">();
   refusal->limit = bytes ? CallerLimit::address_stored_bytes : CallerLimit::address_new_keys;
   if (caller_) caller_.give_back_key(limits_.caller);
   return refusal;
@@ -129,6 +132,7 @@ bool KeyQuota::has_room_for(const Op& op) {
 // The reply was lost: charge what may be stored until the store reports more.
 void KeyQuota::may_be_done(const Op& op) {
   if (!is_own(op)) return;
+  sometimes<"quota: charged for a write without an answer">();
   if (op.verb == Verb::append) appended(op);
   if (op.verb == Verb::finish && op.outcome) {
     Kept kept = kept_;
@@ -141,6 +145,7 @@ void KeyQuota::may_be_done(const Op& op) {
 // until the store reports more.
 void KeyQuota::may_be_stopped(const Op& op) {
   if (!is_own(op) || op.nonce != nonce_ || kept_.chunks == 0) return;
+  sometimes<"quota: a stop may have been recorded">();
   Kept kept = kept_;
   kept.outcome = std::max(kept.outcome, head_ + most_that_a_stop_adds);
   count(kept, life_);
@@ -219,11 +224,15 @@ void KeyQuota::settle(const Reply& reply) {
   const bool of_another = reply.ending == Ending::replayed || reply.ending == Ending::attached ||
                           reply.ending == Ending::in_flight || reply.ending == Ending::mismatch;
   const bool known = reply.known_key || of_another || reply.attempt > Attempt{1};
+  sometimes<"quota: the key of a retry is given back">(caller_ && known);
   if (caller_ && known) caller_.give_back_key(limits_.caller);
   // Only give back what was taken: retries over the limit must not make room for new keys.
   if (network_ && known && network_counted_) tables_.networks.give_back_key(*network_, limits_.address);
   // Its claim was handed to another request, which counts it.
-  if (of_another && std::exchange(kept_, {}) != Kept()) count({}, life_);
+  if (of_another && std::exchange(kept_, {}) != Kept()) {
+    sometimes<"quota: the claim was handed to another request">();
+    count({}, life_);
+  }
 }
 
 // The limit is for new keys only. Over it, ask the store whether this key exists.
@@ -234,6 +243,7 @@ Task<std::optional<CallerTable::Refusal>> refuse_new_key(KeyQuota& quota, const 
   Op known;
   known.id = operation;
   co_await store.run(known, home);
+  sometimes<"quota: a known key passes over the limit">(known.status == OpStatus::done && known.record);
   // If the store does not answer, the request itself will report that.
   if (known.status != OpStatus::done || known.record) co_return std::nullopt;
   co_return refusal;

@@ -3,6 +3,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/sometimes.hpp"
+
 namespace once::gateway {
 
 namespace {
@@ -21,6 +23,7 @@ Task<Reserved> ResponseMemory::take(std::size_t bytes) {
   Duration waited{};
   while (usage_.take(HeldFor::response, bytes, most_for_response()) == Reserved::no) {
     if (waited >= longest_wait_for_room) {
+      sometimes<"limits: no memory for a response">();
       metrics_.bodies_dropped.add();
       co_return Reserved::no;
     }
@@ -53,6 +56,7 @@ OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, O
   OutcomeBytes shared = outcomes_.replay(id, nonce, std::move(outcome), caller_, most_);
   if (shared) return shared;
   metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  sometimes<"limits: no memory for a replay">();
   // If there is room, only this holder has used up its share: free its own memory, and disconnect no other client.
   if (usage_.has_room(size, most_)) {
     room_.make_own_room();

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/sometimes.hpp"
+
 namespace once::gateway {
 
 struct SharedOutcomes::Entry {
@@ -63,6 +65,7 @@ OutcomeBytes SharedOutcomes::share(const Key& key, OutcomeBytes outcome, HeldFor
   if (!entry || *entry->bytes != *outcome) {
     const std::size_t size = outcome->size();
     if (holder != nullptr && shares_.take(*holder, size, most) == Reserved::no) return nullptr;
+    sometimes<"limits: two outcomes under one claim">(entry != nullptr);
     if (usage_.take(what, size, most) == Reserved::no) {
       if (holder != nullptr) shares_.give_back(*holder, size);
       return nullptr;

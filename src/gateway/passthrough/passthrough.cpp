@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/sometimes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "gateway/connection/reply.hpp"
@@ -72,7 +73,10 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
                            "No connection to the backend was free in time; nothing was executed.");
       result.whole = true;
       break;
-    case Sent::client_gone: result.whole = true; break;
+    case Sent::client_gone:
+      sometimes<"pass: the client left before anything was sent">();
+      result.whole = true;
+      break;
     case Sent::not_permitted:
       result = failed_with(ProblemKind::resource_busy, resource_lost);
       result.whole = true;
@@ -212,6 +216,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     written = sent.status == Io::ok;
     if (sent.bytes > 0) break;  // a backend that stopped reading may still have answered
     const bool reused = upstream_->reused();
+    sometimes<"pass: nothing could be written, another connection is tried">();
     upstream_.reset();
     if (!reused) request_->backend.group().took_nothing(turn_);
   }
@@ -220,6 +225,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   if (client_.body.ended()) {
     if (written) upstream_->request_written();
   } else if (!written) {
+    sometimes<"pass: half a head was written">();
     upload_ = Upload::refused;  // the body must not follow an incomplete head
   } else {
     upload_ = Upload::running;
@@ -257,6 +263,7 @@ Task<void> PassThrough::upload() {
       break;
     }
     // The client did not send the whole body: the backend must not take the part for a complete request.
+    sometimes<"pass: the client does not send the whole body">();
     upload_ = chunk.kind == BodyChunk::Kind::timed_out ? Upload::late : Upload::malformed;
     upstream_->socket().cancel();
     break;
@@ -279,6 +286,7 @@ Task<Io> PassThrough::upload_chunk(std::string_view data) {
 // If the response ends before the request, both end.
 Task<void> PassThrough::end_upload() {
   if (upload_ == Upload::running) {
+    sometimes<"pass: answered before the whole request was sent">();
     client_.socket.cancel();
     upstream_->socket().cancel();
   }
@@ -295,6 +303,7 @@ void PassThrough::watch_client() {
 // A half-closed client is served to the end, unless its response has none. While queued it is assumed to have left:
 // most have, and the reply asks the others to retry.
 void PassThrough::peer_moved(Socket::Peer what) {
+  sometimes<"pass: the client left while a connection is made">(looking_ && what != Socket::Peer::bytes);
   if (looking_ && what != Socket::Peer::bytes) request_->backend.group().give_up(turn_);
   const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
   if (!left) return;
@@ -321,16 +330,19 @@ Task<PassedResult> PassThrough::relay() {
     if (request_->use != nullptr) request_->use->took = client_.socket.loop().now() - began_;
     if (read == UpstreamConnection::HeadRead::timed_out && body_awaited) {
       body_awaited = false;
+      sometimes<"pass: the backend does not ask for the body">();
       co_await ask_for_body();
       continue;
     }
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (may_try_fresh(read)) {
+      sometimes<"pass: an idle connection died, sent on a fresh one">();
       const Sent sent = co_await send_fresh();
       if (sent == Sent::ok) continue;
     }
     note_served(read);
     if (may_try_elsewhere(read)) {
+      sometimes<"pass: sent to another server">();
       const Sent sent = co_await send_elsewhere();
       if (sent == Sent::ok) continue;
     }
@@ -516,6 +528,7 @@ Task<PassedResult> PassThrough::relay_body() {
       chunk = co_await upstream_->next(longest_silence());
     }
     if (chunk->kind == BodyChunk::Kind::broken || chunk->kind == BodyChunk::Kind::timed_out) {
+      sometimes<"pass: half a response">();
       // The client must not mistake half a body for a complete one.
       client_.socket.reset_on_close();
       broken.fault = upstream_->fault();

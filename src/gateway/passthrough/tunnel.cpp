@@ -4,6 +4,8 @@
 
 #include "base/event.hpp"
 
+#include "base/sometimes.hpp"
+
 namespace once::gateway {
 
 namespace {
@@ -19,6 +21,8 @@ Task<http::Transfer> copy_until_end(http::Socket& from, http::Buffer& buffer, ht
   while (true) {
     if (!buffer.empty()) {
       const http::IoResult sent = co_await to.write_all(buffer.unread(), idle_limit);
+      // Bytes are lost, so the sender must not see a clean end.
+      if (sent.status != http::Io::ok && sent.status != http::Io::cancelled) from.reset_on_close();
       if (sent.status != http::Io::ok) co_return http::Transfer::cut_off;
       buffer.consume(buffer.unread().size());
       tunnel_state.last_moved = from.loop().now();
@@ -29,7 +33,12 @@ Task<http::Transfer> copy_until_end(http::Socket& from, http::Buffer& buffer, ht
       co_return http::Transfer::whole;
     }
     // Silence in one direction is fine while the other one is active.
-    if (got.status == http::Io::timed_out && from.loop().now() - tunnel_state.last_moved < idle_limit) continue;
+    if (got.status == http::Io::timed_out && from.loop().now() - tunnel_state.last_moved < idle_limit) {
+      sometimes<"tunnel: one direction is silent">();
+      continue;
+    }
+    sometimes<"tunnel: reset by one side">(got.status == http::Io::failed);
+    sometimes<"tunnel: silent for too long">(got.status == http::Io::timed_out);
     if (got.status == http::Io::failed) to.reset_on_close();
     if (got.status != http::Io::ok) co_return http::Transfer::cut_off;
     tunnel_state.last_moved = from.loop().now();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::gateway {
 
@@ -23,12 +24,14 @@ SpooledBody::~SpooledBody() {
 
 SpoolError SpooledBody::failed(SpoolError error) {
   error_ = error.detail;
+  sometimes<"spool: a call to its disk failed">(error.fault == SpoolFault::failed);
   if (error.fault == SpoolFault::failed) parts_.spool.count_failure();
   return error;
 }
 
 Task<SpoolResult<void>> SpooledBody::write(std::string_view bytes) {
   if (parts_.spool.take(bytes.size(), parts_.most_on_disk) == Reserved::no) {
+    sometimes<"spool: full">();
     co_return std::unexpected(SpoolError{.fault = SpoolFault::full, .detail = "limits.max_spool is reached"});
   }
   taken_ += bytes.size();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::gateway {
 
@@ -35,6 +36,7 @@ void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
     hold(std::move(chunk), Counted::yes);
     return;
   }
+  sometimes<"stream: no memory for its readers">();
   while (!chunks_.empty()) forget_first();
   ++first_;
 }

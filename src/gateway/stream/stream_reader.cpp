@@ -8,6 +8,7 @@
 
 #include "base/backoff.hpp"
 #include "base/sha256.hpp"
+#include "base/sometimes.hpp"
 #include "core/outcome.hpp"
 #include "store/claim_steps.hpp"
 
@@ -66,14 +67,17 @@ class StreamReader final : public http::ResponseSource {
       Duration pause = longest_pause;
       if (source == Source::store) {
         const Reserved room = co_await make_room();
+        sometimes<"reader: no memory">(room == Reserved::no);
         if (room == Reserved::no) co_return cut_off;
         const Found found = co_await read_store();
         if (found == Found::something) continue;
         pause = look_.next();
         failing = found == Found::failure ? failing + pause : Duration::zero();
+        sometimes<"reader: store failed for too long">(failing > limit);
         if (failing > limit) co_return cut_off;
       }
       const Client client = co_await wait(pause);
+      sometimes<"reader: the client left">(client == Client::left);
       if (client == Client::left) co_return cut_off;
     }
   }
@@ -140,8 +144,13 @@ class StreamReader final : public http::ResponseSource {
         chunks_.push_back(look.chunk);
         room_ = ReaderMemory::Room();
         return Source::at_hand;
-      case LiveStream::Look::Found::in_store: return Source::store;
-      case LiveStream::Look::Found::gone: end_ = StreamState::cut; return Source::at_hand;
+      case LiveStream::Look::Found::in_store:
+        sometimes<"reader: too slow for memory, reads the store">();
+        return Source::store;
+      case LiveStream::Look::Found::gone:
+        sometimes<"reader: too slow, the rest is gone">();
+        end_ = StreamState::cut;
+        return Source::at_hand;
       case LiveStream::Look::Found::nothing: break;
     }
     if (!live_ended_) return Source::later;
@@ -200,12 +209,14 @@ class StreamReader final : public http::ResponseSource {
   // The owner decides how a live stream ends. Missing chunks were lost by the store and may be appended again.
   void take_for_live(Op& read) {
     const bool current = read.record && read.record->nonce == place_->stream().nonce();
+    sometimes<"reader: chunks in the store are of another attempt">(read.record && !current);
     if (current) queue(read.chunks);
     if (chunks_.empty() && live_ended_) end_ = StreamState::cut;
   }
 
   void take(Op& read) {
     if (!read.record || read.record->nonce != stream_.nonce) {
+      sometimes<"reader: overtaken by another attempt">();
       end_ = StreamState::cut;
       return;
     }
@@ -214,15 +225,18 @@ class StreamReader final : public http::ResponseSource {
     queue(read.chunks);
     if (!chunks_.empty()) return;
     if (is_part_) {
+      sometimes<"reader: the rest is not recorded">();
       end_ = StreamState::cut;
       return;
     }
     if (!recorded_) {
+      sometimes<"reader: the owner is gone">(!owner_works(read));
       if (!owner_works(read)) end_ = StreamState::cut;
       return;
     }
     // Everything recorded was read. A stopped response ends cleanly only for clients whose head said that it was
     // stopped.
+    sometimes<"reader: stopped at another gateway">(stopped_on_the_way_);
     if (stopped_on_the_way_) end_ = StreamState::cut;
     if (recorded_->length) end_ = *recorded_->length == passed_ ? StreamState::whole : StreamState::cut;
   }
@@ -235,6 +249,7 @@ class StreamReader final : public http::ResponseSource {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done) co_return;
     const bool stands = read.record && read.record->nonce == stream_.nonce && !read.chunks.empty();
+    sometimes<"reader: a stopped response is gone before its end">(!stands);
     end_ = stands ? StreamState::whole : StreamState::cut;
   }
 
@@ -262,7 +277,10 @@ class StreamReader final : public http::ResponseSource {
     const auto passed = static_cast<std::size_t>(passed_);
     Sha256 begins;
     begins.update(response->body.substr(0, passed));
-    if (compares() && begins.digest() != Sha256(digest_).digest()) return;
+    const bool differs = compares() && begins.digest() != Sha256(digest_).digest();
+    sometimes<"reader: another response was recorded">(differs);
+    if (differs) return;
+    sometimes<"reader: continues in the recorded response">();
     end_ = StreamState::whole;
     if (response->body.size() == passed) return;
     held_ = std::move(outcome);

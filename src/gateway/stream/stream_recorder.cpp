@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::gateway {
 
@@ -92,6 +93,7 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string
 Task<StreamEnd> StreamRecorder::leave_record() {
   if (append_.chunk == 0) co_return StreamEnd::oversize;  // nothing is recorded
   const Recorded marked = co_await append(std::make_shared<const std::string>());
+  sometimes<"recorder: stopped before it goes past its record">(append_.status == OpStatus::lost);
   const bool full = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
   if (marked == Recorded::yes || full) co_return StreamEnd::oversize;
   co_return append_.status == OpStatus::lost ? StreamEnd::lost : StreamEnd::unrecorded;
@@ -115,6 +117,7 @@ Task<void> StreamRecorder::look_for_end() {
   const bool doubtful = ports_.lease != nullptr && !ports_.lease->may_send();
   if (!appended_.is_set() || (!live_.should_look() && !doubtful)) co_return;
   if (live_.is_stopped()) {  // even if the record of the stop is gone by now
+    sometimes<"recorder: stopped while the backend is silent">();
     append_.status = OpStatus::lost;
     failed_ = true;
     co_return;
@@ -140,6 +143,7 @@ bool StreamRecorder::is_abandoned() {
   if (limits_.abandon_after == Duration::zero()) return false;
   const Duration now = ports_.clock.running();
   if (live_.readers() > 0) {
+    sometimes<"recorder: a reader came back to a stream without readers">(unread_since_.has_value());
     unread_since_.reset();
   } else if (!unread_since_) {
     unread_since_ = now;
@@ -160,6 +164,7 @@ Task<void> StreamRecorder::append_gathered() {
       publish(chunk);
     } else if (append_.status == OpStatus::failed && append_.fault == StoreFault::full) {
       gathered_.insert(0, *chunk);
+      sometimes<"recorder: the store is full">();
       ports_.metrics.bodies_dropped.add();
       oversize_ = true;
     } else {
@@ -179,6 +184,8 @@ Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {
   // A failover may have lost chunks that were already sent; the last ones are still in memory.
   const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::no_chunks;
   if (newer == NewerClaim::taken || lost_some) {
+    sometimes<"recorder: appends again under a newer claim">(!lost_some);
+    sometimes<"recorder: appends again what a failover lost">(lost_some);
     const Recorded again = co_await append_held_again();
     co_return again;
   }
@@ -206,6 +213,7 @@ Task<Recorded> StreamRecorder::append_held_again() {
   OutcomeBytes last = std::move(append_.outcome);
   LiveStream::HeldChunks held = live_.held();
   if (append_.chunk == 0) held = {};  // the first chunk is the head
+  sometimes<"recorder: cannot append again what it no longer holds">(held.first > 0);
   if (handed && held.first > 0) {
     answer_failed(append_, StoreFault::refused, "a newer claim has none of the chunks");
     co_return Recorded::no;
@@ -244,6 +252,7 @@ Task<void> StreamRecorder::wait_for_readers() {
   while (true) {
     Waiters::Ticket ticket(ports_.readers, live_.id(), ports_.home);
     if (failed_ || !live_.fastest_is_behind(relay_window / 2)) co_return;
+    sometimes<"recorder: waits for its readers">();
     co_await ticket.wait(relay_pause);
     co_await look_for_end();
   }

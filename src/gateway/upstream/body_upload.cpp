@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::gateway {
 
@@ -56,6 +57,7 @@ void BodyUpload::finish(End end) {
   // not wait for ever.
   if (end == End::unreadable || (end == End::timed_out && !answered_)) connection_->socket().cancel();
   BodyKeeper& keeper = keeper_;
+  sometimes<"upload: outlives its request">(abandoned_);
   if (abandoned_) {
     // Free the connection first: the keeper of the body also owns objects that the connection needs.
     delete this;
@@ -78,6 +80,7 @@ Task<void> BodyUpload::stop() {
 // would record a success for half a request.
 Task<void> BodyUpload::response_ended() {
   if (is_refusal()) {
+    sometimes<"upload: refused by the backend before its end">(!end_);
     co_await stop();
     co_return;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 #include "core/event_stream.hpp"
 #include "core/headers.hpp"
 
@@ -179,9 +180,13 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     const bool joined = body.size() <= http::small_body;
     if (joined) head.append(body);
     const std::string_view rest = joined ? std::string_view() : body;
-    if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
+    const bool permitted = request.permit == nullptr || request.permit->may_send();
+    sometimes<"backend: not sent, the claim may be lost">(!permitted);
+    if (!permitted) co_return BackendAnswer();
     const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
     if (sent.bytes == 0) {
+      sometimes<"backend: nothing could be written to an idle connection">(reused);
+      sometimes<"backend: nothing could be written to a new connection">(!reused);
       // Nothing was sent: try a new connection, or another server.
       connection.reset();
       if (!reused) group_.took_nothing(turn);
@@ -192,6 +197,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
       answer = co_await receive_beside(request, upload_of(request, std::move(connection)));
     } else {
       if (sent.status == Io::ok) connection->request_written();
+      sometimes<"backend: half a request was written">(sent.status != Io::ok);
       // A backend that stopped reading may still have sent a response.
       answer = co_await receive(request, *connection, nullptr);
       if (answer.head != nullptr) answer.source = http::ResponseSourcePtr(connection.release());
@@ -219,6 +225,7 @@ Task<BackendAnswer> HttpBackend::receive_beside(const BackendRequest& request, B
     if (upload->is_cut_off()) {
       BackendAnswer half;
       half.begun_status = answer.head->status;
+      sometimes<"backend: answered, and the rest of the body could not be sent">();
       note_end(half, *upload->end());
       co_return half;
     }
@@ -246,6 +253,7 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     if (connection.head().status == 101) {  // the client did not ask to upgrade
       answer.delivery = Delivery::truncated;
       answer.fault = http::ResponseFault::unasked_switch;
+      sometimes<"backend: switches protocols unasked">();
       co_return answer;
     }
     if (request.interim != nullptr) co_await request.interim->interim(connection.head());
@@ -270,6 +278,8 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     case BodyChunk::Kind::data:
       answer.delivery = delivery_of(connection.head());
       if (!body->whole) {
+        sometimes<"backend: no memory for the response">(body->data.size() <= limit &&
+                                                         !is_announced_longer(connection.head(), limit));
         // Without memory to collect it, the response is not kept either.
         const bool larger = is_announced_longer(connection.head(), limit) || body->data.size() > limit;
         const bool too_large = is_announced_longer(connection.head(), most) || body->data.size() > most;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sometimes.hpp"
+
 namespace once::journal {
 
 namespace {
@@ -130,6 +132,7 @@ void Appender::make_room(Locked<Appender>& appender, const Wanted& wanted, Time 
   // The system reports a failed sync only once, so a second sync at the same time could succeed wrongly. So do not roll
   // meanwhile.
   appender.wait(at.background_, [&] { return !(at.making_spare_ && lacks_spare()) && !(at.syncing_ && must_roll()); });
+  sometimes<"journal: a write needs a new segment before upkeep made one">(lacks_spare());
   // Creating the segment here blocks all writers, but the upkeep was too late.
   if (lacks_spare() && !at.has_failed()) {
     if (const auto made = segments.ensure_spare(wanted.need, least()); !made) at.health_.no_room_or_fail(made.error());
@@ -181,6 +184,7 @@ Appender::Dropped Appender::drop_empty_segments() {
     dropped_any = Dropped::some;
     // The records that replace the dropped ones must be on disk first.
     if (segments_.durable_up_to() < segments_.tail()) {
+      sometimes<"journal: sync before a segment is dropped">();
       if (const auto synced = segments_.sync(); !synced) {
         health_.fail(synced.error());
         break;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 #include "store/verbs.hpp"
 
 namespace once::journal {
@@ -24,7 +25,10 @@ std::size_t Batch::execute(std::span<Op* const> ops) {
     } else {
       decide(*op);
     }
-    if (!reads_.wanted.empty()) break;
+    if (!reads_.wanted.empty()) {
+      sometimes<"journal: a batch is cut to read records">(executed > 0);
+      break;
+    }
     ++executed;
   }
   if (!appender_.changes().empty()) commit();
@@ -55,6 +59,7 @@ bool Batch::take_read_record(Op& op, Place place, Found& found) {
   if (takes_labels(op)) found.labels = {.tenant = read->tenant, .route = read->route};
   // Labels are only informative: if only they cannot be read, write anyway.
   if (found.record == nullptr && !read->record) {
+    sometimes<"journal: a record cannot be read">();
     core_.log.error("the journal cannot be read", {{"error", read->error}});
     answer_failed(op, StoreFault::refused, read->error);
     return false;
@@ -70,6 +75,7 @@ bool Batch::take_read_record(Op& op, Place place, Found& found) {
   const bool has_body = core_.index.has_body(op.id, read_record_, read->chunks);
   if (expired(read_record_, now_) && !has_body) return true;  // its chunks are deleted before the record is
   if (!has_body) {
+    sometimes<"journal: the body is incomplete">();
     read_record_.outcome = nullptr;
     read_record_.body_kept = BodyKept::no;
   }
@@ -119,6 +125,7 @@ void Batch::claim(Op& op, const Record* found) {
   if (no_memory || full || appender_.segments().over_limit() ||
       !appender_.has_room_for(put_frame_size(record, labels), {.claims = 1})) {
     core_.counters.refused.add(1);
+    sometimes<"journal: new key refused">();
     if (no_memory) {
       appender_.health().set_full({.fault = DiskFault::no_space, .detail = "journal.max_memory is reached"});
     }
@@ -147,11 +154,13 @@ void Batch::renew_lease(Op& op, const Found& found) {
   if (Shard::is_live(*found.record)) return;
   if (op.terms.owner == Owner::outside) {
     // Write the renewal, or a restart would not know that the owner is still working.
+    sometimes<"journal: a lease is renewed">();
     if (!appender_.has_room_for(put_frame_size(record))) {
       return answer_failed(op, StoreFault::full, "no room on disk to renew a lease");
     }
     return appender_.put(op, std::move(record), found.labels);
   }
+  sometimes<"journal: an owner is back after a restart">();
   // The claim lapsed when the process ended, and its owner is back. Not written: at the next end of the process it
   // lapses again.
   record.lease_until = Time::max();
@@ -185,6 +194,7 @@ void Batch::finish_claim(Op& op, const Found& found) {
     labels = {};
     record.outcome = nullptr;
     record.body_kept = BodyKept::no;
+    sometimes<"journal: no room for the body">();
     core_.counters.bodies_dropped.add(1);
     if (!Shard::is_live(*found.record) && !appender_.has_room_for(put_frame_size(record))) {
       return answer_failed(op, StoreFault::full, "no room on disk for the outcome: the claim has no reserved space");
@@ -232,6 +242,7 @@ void Batch::append_chunk(Op& op, const Record* found) {
   const std::uint32_t there = core_.index.count_chunks(op.id, *found);
   if (op.chunk < there) return;
   // Lost by a repair or an earlier version of the program. Readers get what precedes the gap.
+  sometimes<"journal: chunk after a gap">(op.chunk > there);
   if (op.chunk > there) return answer_failed(op, StoreFault::no_chunks, "an earlier chunk of the response is missing");
   if (!core_.index.has_memory_for_chunk(op.id)) {
     return answer_failed(op, StoreFault::full, "journal.max_memory is reached");
@@ -239,6 +250,7 @@ void Batch::append_chunk(Op& op, const Record* found) {
   // The same space as for a new key: a short response will be written again as its outcome.
   const std::uint64_t frame = frame_size(chunk_head + op.outcome->size());
   if (refuses_new_data() || appender_.segments().over_limit() || !appender_.has_room_for(frame)) {
+    sometimes<"journal: no room for a chunk">();
     return answer_failed(op, StoreFault::full, "no room on disk for the response");
   }
   appender_.add_chunk(op, *found);
@@ -255,6 +267,7 @@ void Batch::read_record(Op& op, const Record* found) {
 
 void Batch::commit() {
   if (const auto written = appender_.write_changes(now_); !written) {
+    sometimes<"journal: a write failed">();
     for (const Appender::Change& change : appender_.changes()) {
       answer_failed(*change.op, StoreFault::unavailable, written.error().detail);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sometimes.hpp"
 #include "store/journal/batch.hpp"
 
 namespace once::journal {
@@ -51,6 +52,7 @@ void BatchWriter::read_chunks(std::vector<ChunkRead> wanted) {
       }
     }
     if (again.empty()) return;
+    sometimes<"journal: chunks moved while they were read">();
     Reads reads;
     decide(again, reads);
     std::erase_if(reads.chunks, [&](const ChunkRead& now) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::journal {
 
@@ -161,6 +162,7 @@ Cleaner::Carried Cleaner::carry_some(Locked<Appender>& appender, Time now) {
   const auto moved = gather_next(*appender);
   if (!moved) return Carried::no;
   if (!moved->empty() && !appender->write()) {
+    sometimes<"cleaner: a write fails">();
     carry_.reset();
     return Carried::no;
   }
@@ -203,6 +205,10 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_record(Appender& appender, co
   SlotTable::Slot* slot = shard->slots.find(frame.seen.id);
   if (slot == nullptr || slot->place != place) return std::nullopt;
   const bool owned = slot->expires == never_expires || frame.seen.lease_until != Time::min();
+  sometimes<"cleaner: meets a live claim of this process">(slot->expires == never_expires);
+  sometimes<"cleaner: meets a claim whose lease runs">(
+      slot->expires != never_expires && frame.seen.lease_until != Time::min() &&
+      frame.seen.forget_at <= appender.deletes_by() && !has_passed(slot->expires, appender.deletes_by()));
   // Slots store whole seconds, so sweep() may not have removed it yet. It must not become a tombstone if its claim
   // asked for none.
   if (!owned && frame.seen.forget_at <= appender.deletes_by()) {
@@ -210,6 +216,7 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_record(Appender& appender, co
     return std::nullopt;
   }
   carry_->held = !appender.has_room_for(frame.size);
+  sometimes<"cleaner: no room to carry a record">(carry_->held);
   if (carry_->held) return std::nullopt;
   const Place to = carry(appender, frame, place, owned ? Time::min() : appender.deletes_by());
   return MovedFrame{.id = frame.seen.id, .from = place, .to = to};
@@ -221,6 +228,7 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_chunk(Appender& appender, con
   const std::uint32_t number = frame.seen.chunk;
   if (list == nullptr || number >= list->places.size() || list->places[number] != place) return std::nullopt;
   if (list->needed_until <= appender.deletes_by()) {
+    sometimes<"cleaner: drops chunks that have expired">();
     drop_chunks(appender, *shard, SlotTable::tag_of(frame.seen.id));
     return std::nullopt;
   }
@@ -236,6 +244,7 @@ Place Cleaner::carry(Appender& appender, const Frame& frame, Place from, Time at
   const bool gained = frame.seen.lease_until != Time::min() && core_.past_runs.is_past(address);
   if (frame.seen.expires_at > at && !gained) return appender.copy(frame);
   Record record = decode_put(frame.payload);
+  sometimes<"cleaner: writes out the lease that a restart gave">(gained);
   if (gained) record.lease_until = core_.past_runs.lease(record.lease_until, address);
   age(record, at);
   return appender.copy_changed(frame.seen.id, record, labels_of(frame.payload));
@@ -251,6 +260,7 @@ void Cleaner::move(Appender& appender, const Moved& moved) {
     }
     // It has none if the record became a tombstone in this write.
     ChunkPlaces::List* list = shard->chunks.find(each.id);
+    sometimes<"cleaner: a body expires while it is carried">(list == nullptr);
     if (list == nullptr) continue;
     segments.count_chunk(each.from, -1);
     list->places[*each.chunk] = each.to;
@@ -264,6 +274,7 @@ void Cleaner::move_record(SegmentLog& segments, Shard& shard, const MovedFrame& 
   // Only a tombstone was carried. The cached record is still the whole one: if the clock is set back it would be
   // replayed to clients, while operators see a tombstone that cannot be forgotten.
   if (moved.from.state() != moved.to.state()) {
+    sometimes<"cleaner: carries a tombstone">();
     shard.forget(moved.id);
     if (!shard.chunks.empty()) core_.index.end_chunks(segments, shard, slot->tag);
   }

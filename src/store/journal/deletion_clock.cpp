@@ -1,5 +1,7 @@
 #include "store/journal/deletion_clock.hpp"
 
+#include "base/sometimes.hpp"
+
 namespace once::journal {
 
 namespace {
@@ -24,6 +26,7 @@ void DeletionClock::look(Time now, Duration running) {
   const bool waits = time_.waits();
   const Duration ahead = waits ? now - deletes_by_ : Duration::zero();
   counters_.clock_ahead.set(ahead);
+  sometimes<"journal: the clock is ahead, nothing is deleted">(waits);
   if (waits && !waited && ahead >= far_ahead) {
     log_.warn("the clock is ahead of the elapsed time; no records are deleted for now",
               {{"seconds", std::chrono::floor<std::chrono::seconds>(ahead).count()}});

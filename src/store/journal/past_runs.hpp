@@ -35,9 +35,11 @@ class PastRuns {
     if (written == Time::min()) return written;  // its owner was the process
     if (at >= own_) return written;
     const auto later = std::ranges::upper_bound(runs_, at, {}, &Run::begin);
-    auto run = later == runs_.begin() ? later : later - 1;
+    // A record before the first run was copied there, and the segments of the run that wrote it are gone.
+    const bool copied = later == runs_.begin();
+    auto run = copied ? later : later - 1;
     Time until = written;
-    for (bool own = true; run != runs_.end(); ++run, own = false) {
+    for (bool own = !copied; run != runs_.end(); ++run, own = false) {
       if (!own) until = std::max(until, run->opened_at + lease_after_restart);
       if (until <= run->last_mark) return until;
     }

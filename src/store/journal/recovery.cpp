@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 #include "store/journal/frame_reader.hpp"
 
 namespace once::journal {
@@ -299,6 +300,7 @@ Result<void> Recovery::run(Random& random, std::string_view note) {
                               .expires_by = reading.expires_by(i)});
     cut += walked->cut;
   }
+  sometimes<"recovery: cuts off a torn tail">(cut > 0);
   appender_.deletion_clock().start(reading.newest(), opened_at_, core_.clock.running());
   std::vector<std::string> doubtful;
   for (const Doubtful& each : reading.doubtful()) doubtful.push_back(each.payload);
@@ -323,6 +325,7 @@ Result<void> Recovery::run(Random& random, std::string_view note) {
 Result<void> Recovery::put_aside(std::span<const std::string> obsolete) {
   for (const std::string& name : obsolete) {
     const bool segment = parse_segment_name(name).has_value();
+    sometimes<"recovery: a file outside the chain">();
     const auto done = segment ? core_.disk.rename(name, name + ".damaged") : core_.disk.remove(name);
     if (!done) return store_error(done.error().detail);
   }
@@ -347,6 +350,7 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
   for (const std::string& payload : doubtful) least += frame_size(payload.size());
   auto made = segments.ensure_spare(Need::start, least);
   if (!made && made.error().fault == DiskFault::no_space) {
+    sometimes<"recovery: on a full disk">();
     // On a full disk, make the new segment as small as possible, in the space that the last one did not use.
     if (!chain.segments.empty()) cut(chain.segments.back(), chain.segments.back().end);
     made = segments.adopt(SegmentLog::make_spare(core_.disk, least + least_room));
@@ -357,6 +361,7 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
   }
   if (!made) return store_error(made.error().detail);
   const auto begun = appender_.begin_run(now, [&](const SegmentHeader& header, std::string& segment) {
+    sometimes<"recovery: writes again what may not be on disk">(!doubtful.empty());
     if (!doubtful.empty()) append_again(doubtful, chunks, header, segment);
   });
   if (!begun) return store_error(begun.error().detail);
@@ -412,6 +417,7 @@ void Recovery::forget_removed_and_count() {
     for (std::size_t i = 0; i < slots.size();) {
       SlotTable::Slot& slot = slots.at(i);
       if (!slot.place.empty() && has_passed(slot.expires, appender_.deletes_by())) {
+        sometimes<"recovery: a record has expired">();
         slots.erase(slot);  // another slot may have taken its place
       } else {
         ++i;
@@ -444,11 +450,13 @@ Result<void> Recovery::find_chunks(std::span<RecoveredChunks> recovered) {
       if (!seen || seen->kind != Kind::put || seen->id != id) continue;
       Record record = decode_put(*payload);
       // Like its slot: an owner outside the process gets time to renew.
+      sometimes<"recovery: a leased claim has chunks">(is_leased(record));
       if (is_leased(record)) record.lease_until = std::max(record.lease_until, opened_at_ + lease_after_restart);
       if (record.state == State::succeeded && record.expires_at <= appender_.deletes_by()) continue;
       std::vector<Place> places = recovered[number].take(id, record);
       if (record.state == State::succeeded) {
         const std::uint32_t count = chunk_count(*payload);
+        sometimes<"recovery: a body has lost a part">(places.size() < count);
         if (places.size() < count) ++incomplete;
         places.resize(places.size() < count ? 0 : count);  // readers get the whole body or none
       }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 
 namespace once::journal {
 
@@ -146,12 +147,14 @@ DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const st
   DiskResult<void> done = spare_.file->write_at(0, bytes);
   if (done) done = spare_.file->sync();
   if (!done) {
+    sometimes<"journal: a new segment cannot be begun">();
     spare_ = Spare();  // whatever the result, this spare is used up
     return done;
   }
   done = disk_.rename(spare_name, segment_name(header.number));
   if (done) done = disk_.sync_names();
   if (!done) {
+    sometimes<"journal: a segment may have its name or not">();
     // It may already have its name, and its header says that the previous segment ends here: nothing may be appended to
     // that any more.
     return state_unknown(done.error());
@@ -174,6 +177,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
   ONCE_ASSERT(tail() + frames.size() <= Place::largest_offset);
   const auto written = active_file_->write_at(tail(), frames);
   if (!written && written.error().fault == DiskFault::no_space) {
+    sometimes<"journal: the disk is full in the middle of a segment">();
     // The failed write may contain intact frames. After later ones they would be read as newer.
     const auto cut = active_file_->truncate(tail());
     if (!cut) return state_unknown(cut.error());
@@ -187,6 +191,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
 
 DiskResult<void> SegmentLog::sync() {
   const auto done = active_file_->sync();
+  sometimes<"journal: a sync failed">(!done);
   // Whatever the error, even a full disk: the state on disk is unknown.
   if (!done) return state_unknown(done.error());
   durable_up_to_ = tail();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/sometimes.hpp"
 #include "core/route_label.hpp"
 #include "store/verbs.hpp"
 
@@ -81,6 +82,7 @@ void MemoryShard::claim(Op& op, Time now) {
   const Room room = take_room_for_claim(op, node, now);
   if (room == Room::later) return;
   if (room == Room::no) {
+    sometimes<"memory: new key refused">();
     ++stats_.refused;
     return answer_failed(op, StoreFault::full,
                          "memory store full: nothing can be evicted for a claim of this address or caller");
@@ -129,9 +131,11 @@ void MemoryShard::finish_claim(Op& op, Time now) {
       return;
     }
     if (room == Room::no) {
+      sometimes<"memory: no room for what an operator resolved">(resolves);
       if (resolves) return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
       record.outcome = nullptr;
       record.body_kept = BodyKept::no;
+      sometimes<"memory: no room for the response">();
       ++stats_.bodies_dropped;
     }
     write(*node, std::move(record));
@@ -175,10 +179,12 @@ void MemoryShard::append_chunk(Op& op, Time now) {
     return;
   }
   if (op.chunk > chunks_.count(op.id, op.nonce)) {
+    sometimes<"memory: chunk after a gap">();
     return answer_failed(op, StoreFault::no_chunks, "an earlier chunk of the response is missing");
   }
   const Room room = take_room_for_chunk(*node, ChunkLists::cost(op.outcome) + ChunkLists::list_overhead, now);
   if (room == Room::later) return;
+  sometimes<"memory: no room for a chunk">(room == Room::no);
   if (room == Room::no) return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
   const Usage before = usage_of(*node);
   chunks_.append(op);
@@ -198,6 +204,7 @@ bool MemoryShard::age_or_forget(Node& node, Time now) {
     return false;
   }
   if (node.record.state == State::tombstone) return true;
+  sometimes<"memory: becomes a tombstone">();
   Record record = node.record;
   age(record, now);
   write(node, std::move(record));
@@ -221,6 +228,7 @@ void MemoryShard::relabel(Node& node, const Op& claim) {
     labels_.give_back(label);
     return;
   }
+  sometimes<"memory: claimed by another holder">();
   const bool linked = is_evictable(node);
   const Usage usage = usage_of(node);
   if (linked) holders_.unlink(holder_of(node), node);
@@ -360,7 +368,9 @@ void MemoryShard::evict(const OperationId& id, Time now, const std::function<voi
                         .now = now,
                         .left = record.state == State::unknown ? Evicted::Left::record : Evicted::Left::nothing};
   ++stats_.evictions;
+  sometimes<"memory: evicts a response">(evicted.left == Evicted::Left::nothing);
   if (evicted.left == Evicted::Left::record) {
+    sometimes<"memory: evicts the recorded part of an unknown outcome">();
     holders_.unlink(holder_of(*node), *node);
     const Usage before = usage_of(*node);
     chunks_.record_changed(id, nullptr);

@@ -108,7 +108,7 @@ constexpr Mutant mutants[] = {
     {"transaction_without_nonce", StoreKind::sql_transaction},
     {"unfit_server_is_used", std::nullopt, Layer::bytes, checks_health},
     {"unknown_as_failed"},
-    {"unknown_ends_well", StoreKind::sql, Layer::bytes, has_streams},
+    {"unknown_ends_well", StoreKind::redis, Layer::bytes, has_streams},
     {"unknown_told_as_none"},
     {"upgrade_with_body", std::nullopt, Layer::bytes},
     {"version_ignored"},
