@@ -1,6 +1,6 @@
 // Work of the library: owners that claim a key, work for a while and end it, as guard::Engine does for run() and for
-// claims that their holder ends. The claim protocol and the upkeep of leases are production code; a thread that runs the
-// upkeep is a timer here. They use their own keys.
+// claims that their holder ends. The claim protocol and the upkeep of leases are production code; a thread that runs
+// the upkeep is a timer here. They use their own keys.
 #pragma once
 
 #include <coroutine>

@@ -1,5 +1,5 @@
-// How backends read paths that gateways must not let through: an encoded slash or a backslash is a slash, parameters are
-// stripped, dots are resolved last, "//host/path" names a host. Shares no code with core/path.hpp.
+// How backends read paths that gateways must not let through: an encoded slash or a backslash is a slash, parameters
+// are stripped, dots are resolved last, "//host/path" names a host. Shares no code with core/path.hpp.
 #pragma once
 
 #include <string>

@@ -72,7 +72,8 @@ inline Branch branch{name.view()};
 
 template <BranchName name>
 void sometimes(bool taken = true) {
-  if (taken && Branches::counted()) [[unlikely]] branch<name>.take();
+  if (taken && Branches::counted()) [[unlikely]]
+    branch<name>.take();
 }
 
 }  // namespace once::base

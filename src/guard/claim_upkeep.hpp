@@ -1,6 +1,6 @@
-// What the background of a guard has to do, and when: renew the leases of running work, and end claims that a call could
-// not end before it returned. It has no thread, no lock and no clock of its own: background.hpp gives it a thread, the
-// simulator virtual time.
+// What the background of a guard has to do, and when: renew the leases of running work, and end claims that a call
+// could not end before it returned. It has no thread, no lock and no clock of its own: background.hpp gives it a
+// thread, the simulator virtual time.
 #pragma once
 
 #include <atomic>

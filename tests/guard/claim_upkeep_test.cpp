@@ -97,7 +97,8 @@ TEST_F(Upkeep, running_work_learns_that_its_claim_is_lost) {
   Lease lease{.id = owner.id, .nonce = owner.nonce};
   keep(owner, lease);
   clock.advance(2s);
-  Op other{.verb = Verb::claim, .id = owner.id, .terms = {.on_unknown = core::OnUnknown::retry, .lease = 1s, .ttl = 1h}};
+  Op other{
+      .verb = Verb::claim, .id = owner.id, .terms = {.on_unknown = core::OnUnknown::retry, .lease = 1s, .ttl = 1h}};
   other.nonce.bytes.fill(0xee);
   run(other);
   ASSERT_EQ(other.verdict, Verdict::execute);

@@ -60,9 +60,9 @@ TEST(SimulatorBranches, a_run_counts) {
 }
 
 TEST(SimulatorPaths, some_backend_reads_them_as_required) {
-  for (const auto* const target : {"/pay/1", "/p%61y/1", "/pass/../pay/1", "/pass/..%2fpay/1", "/pass\\..\\pay/1",
-                                   "/pass;p/../pay/1", "/pass;p%2f..%2fpay/1", "/pay;p/1", "//host/pay/1",
-                                   "/\\host\\pay\\1", "//pay/1", "/pass/x/..;p/../pay/1?y"}) {
+  for (const auto* const target :
+       {"/pay/1", "/p%61y/1", "/pass/../pay/1", "/pass/..%2fpay/1", "/pass\\..\\pay/1", "/pass;p/../pay/1",
+        "/pass;p%2f..%2fpay/1", "/pay;p/1", "//host/pay/1", "/\\host\\pay\\1", "//pay/1", "/pass/x/..;p/../pay/1?y"}) {
     EXPECT_TRUE(may_be_read_as_required(target)) << target;
   }
   for (const auto* const target : {"/pass/1", "/payments/1", "/pass/pay/1", "/pay", "/x?/../pay/1"}) {

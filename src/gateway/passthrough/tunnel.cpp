@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "base/event.hpp"
-
 #include "base/sometimes.hpp"
 
 namespace once::gateway {
