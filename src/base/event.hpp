@@ -18,7 +18,7 @@ class [[nodiscard]] Event {
   explicit Event(Initially initially = Initially::clear) : set_(initially == Initially::set) {}
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  // Nothing waits any more, unless the waiting coroutine is being destroyed, too.
+  // By now nothing may wait for the event, unless the waiting coroutine is being destroyed, too.
   ~Event() = default;
 
   bool is_set() const { return set_; }

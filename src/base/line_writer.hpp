@@ -30,7 +30,7 @@ class LineWriter {
   LineWriter& operator=(const LineWriter&) = delete;
 
   // Redirects lines to this file, which is appended to and created if absent; or, without a path, to standard output.
-  // On error, which is described, nothing changes. One thread at a time, as reopen().
+  // On an error, which the result describes, nothing changes. One thread at a time may call open() or reopen().
   std::expected<void, std::string> open(const std::string& path, LogFormat format);
   // Opens the file of the same name again: after log rotation, lines go to the new file.
   std::expected<void, std::string> reopen();

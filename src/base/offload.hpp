@@ -15,7 +15,7 @@ class OffloadJob {
  public:
   virtual void execute() = 0;   // may block
   virtual void executed() = 0;  // right after it, on the same thread; the job may be gone afterwards
-  // Whose job it is: many jobs of one owner do not delay those of others. A view of data that outlives the job.
+  // The owner of the job: many jobs of one owner do not delay those of others. A view of data that outlives the job.
   std::string_view owner() const { return owner_; }
 
  protected:
@@ -33,7 +33,7 @@ class Offload {
   virtual void add(OffloadJob& job) = 0;
 };
 
-// co_await call: runs `act` there and resumes the caller at home with its result.
+// co_await call: runs `act` as a job of the Offload, and resumes the caller at home with its result.
 template <class Act>
 class [[nodiscard]] OffloadCall final : private Work, private OffloadJob {
  public:

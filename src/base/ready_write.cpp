@@ -32,8 +32,8 @@ ssize_t write_if_ready(int descriptor, std::string_view piece, bool plain) {
   const iovec part{.iov_base = const_cast<char*>(piece.data()), .iov_len = piece.size()};
   const ssize_t written = ::pwritev2(descriptor, &part, 1, -1, RWF_NOWAIT);
   if (written >= 0 || errno == EAGAIN || errno == EINTR) return written;
-  // RWF_NOWAIT is not supported here: an older kernel, a terminal, or a filter of system calls. Other errors occur
-  // again.
+  // The call failed. If RWF_NOWAIT is not supported (an older kernel, a terminal, a filter of system calls), write()
+  // works; any other error occurs again.
   return ::write(descriptor, piece.data(), piece.size());
 }
 

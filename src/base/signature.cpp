@@ -79,14 +79,14 @@ bool sound(EVP_PKEY* key) {
   return good;
 }
 
-// Tokens have the two numbers side by side; OpenSSL expects DER.
+// A token has r and s of an ES256 signature side by side; OpenSSL expects DER.
 std::optional<std::string> der_of(std::string_view raw) {
   if (raw.size() != 2 * coordinate_size) return std::nullopt;
   Number r = number_of(raw.substr(0, coordinate_size));
   Number s = number_of(raw.substr(coordinate_size));
   const EcdsaSignature signature(ECDSA_SIG_new());
   if (!r || !s || !signature) return std::nullopt;
-  // The signature owns them from here on.
+  // The signature owns r and s from here on.
   if (ECDSA_SIG_set0(signature.get(), r.release(), s.release()) != 1) return std::nullopt;
   unsigned char* bytes = nullptr;
   const int size = i2d_ECDSA_SIG(signature.get(), &bytes);

@@ -4,8 +4,8 @@
 //   sometimes<"lease: lost to another owner">(renewal.status == OpStatus::lost);
 //   sometimes<"stream: abandoned">();  // in the branch itself
 //
-// Every process that does not count, so every gateway, only reads one flag that never changes. Use it on branches that
-// are rare all the same. Not for statistics: operators have metrics.
+// A process that does not count, such as every gateway, only reads a flag that never changes. Even so, use this on rare
+// branches only. It is not for statistics: operators have metrics.
 #pragma once
 
 #include <algorithm>
@@ -54,10 +54,10 @@ class Branches {
     std::uint64_t taken = 0;
   };
 
-  // From now on they are counted.
+  // Starts counting, for all branches.
   static void count() noexcept { counted_.store(true, std::memory_order_relaxed); }
   static bool counted() noexcept { return counted_.load(std::memory_order_relaxed); }
-  // By name.
+  // The counts of all branches, sorted by name.
   static std::vector<Count> counts();
 
  private:

@@ -11,7 +11,7 @@
 namespace once::core {
 
 struct BackendPolicy {
-  // If several are given, the last one counts.
+  // If a response has several of these members, the last one counts.
   enum class Record : std::uint8_t {
     by_status,  // not given: the route's record settings decide
     final,      // record as the outcome, whatever the status

@@ -38,7 +38,7 @@ std::optional<Parameter> take_parameter(std::string_view& rest) {
   const std::size_t end = rest.find(quoted ? '"' : ';');
   if (quoted && end == std::string_view::npos) return std::nullopt;
   const std::string_view value = quoted ? rest.substr(0, end) : without_space(rest.substr(0, end));
-  // Some parsers end the value there (RFC 2045 requires quotes).
+  // Some parsers end an unquoted value at these characters (RFC 2045 requires quotes).
   if (!quoted && value.find_first_of("()<>@,;:\\/[]?= \t'") != std::string_view::npos) return std::nullopt;
   rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + (quoted ? 1 : 0));
   rest = without_space(rest);

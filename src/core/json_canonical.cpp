@@ -42,7 +42,7 @@ class Canonical {
   }
 
   std::string take_text() { return std::move(out_); }
-  // In the order of the include pointers; nullopt for those without a value.
+  // The values at the include pointers, in the order of the pointers; nullopt for those without a value.
   std::span<const std::optional<std::string>> included() const { return included_; }
 
  private:

@@ -101,7 +101,7 @@ std::string_view JsonScanner::read_digits() {
   return json_.substr(begin, at_ - begin);
 }
 
-// Saturates: a zero may have any exponent, and for other numbers the limit is lower.
+// The result saturates: a zero may have any exponent, and for other numbers the limit is lower.
 std::int64_t JsonScanner::read_exponent() {
   constexpr std::int64_t saturated = 1'000'000'000'000;
   const bool negative = take('-');

@@ -1,5 +1,5 @@
 // Walks one JSON text (RFC 8259, UTF-8) from its first byte to its last and calls a visitor for each element. Request
-// bodies are not read this way: json_canonical.hpp has their form.
+// bodies are not read this way but by canonical_json() (json_canonical.hpp).
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ namespace once::core {
 inline constexpr std::size_t max_token_bytes = 8192;
 // The longest claim that may identify a caller: claims are kept as long as the token.
 inline constexpr std::size_t max_claim_bytes = 1024;
-// In all key sets together.
+// The limit for all key sets together.
 inline constexpr std::size_t max_jwt_keys = 64;
 // The most keys that are tried for a token that does not name one: a bad token must not cost 64 checks.
 inline constexpr std::size_t max_tried_keys = 4;

@@ -87,7 +87,7 @@ std::expected<Key, KeyError> parse_quoted(std::string_view text, std::size_t max
       if (end == text.size() || (text[end] != '"' && text[end] != '\\')) return std::unexpected(KeyError::bad_string);
     }
     if (!is_printable(text[end])) return std::unexpected(KeyError::bad_character);
-    // Checked here, so that no more is read of a value than a key may be long.
+    // Check the length here, so that no more of a value is read than the longest key has.
     if (end + 1 - escapes > max_length) return std::unexpected(KeyError::too_long);
   }
   if (end == text.size()) return std::unexpected(KeyError::bad_string);

@@ -44,7 +44,7 @@ std::optional<std::expected<std::string, PathError>> reread(std::string_view nor
 // escaped or not. Such a path must not be appended to another or cut.
 bool wanders(std::string_view path);
 
-// The same for one segment of a pattern, without resolving dots.
+// Decodes one segment of a pattern like normalise_path(), without resolving dots.
 std::string normalise_segment(std::string_view segment);
 
 }  // namespace once::core

@@ -67,7 +67,7 @@ struct FingerprintPolicy {
   std::vector<std::string> exclude;
 };
 
-// With ScopePart::life: keys end with the resource in their path.
+// Used with ScopePart::life: keys end with the resource in their path.
 struct LifePolicy {
   // How long the end of a life is remembered: longer than any key of it is recorded. Zero: keys of this route have no
   // lives.

@@ -76,7 +76,7 @@ void append_visible(std::string& out, std::string_view text) {
   for (const char c : text) out.push_back(c > ' ' && c < '\x7f' ? c : '?');
 }
 
-// A label may begin with the hosts of its route.
+// A label may begin with the hosts of its route; the pattern begins at the first slash.
 std::string_view pattern_in(std::string_view route) {
   return route.substr(std::min(route.find('/'), route.size()));
 }

@@ -1,5 +1,5 @@
-// The background thread of a guard: does what claim_upkeep.hpp says is due. Started on first use. Whatever is left when
-// the guard is closed lapses.
+// The background thread of a guard: does what claim_upkeep.hpp says is due. Started on first use. When the guard is
+// closed, ends that are still due are dropped, and their claims lapse.
 //
 // It calls the store directly and not through the lanes, so that renewals do not queue behind claims. Ops of one
 // operation may overlap, as those of two processes can.

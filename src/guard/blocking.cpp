@@ -6,7 +6,8 @@
 namespace once::guard {
 
 void Blocking::post(Work& work) {
-  // A lane posts work to its caller to be woken once the caller is idle, and a blocking caller already is.
+  // A lane posts to its caller the work that wakes the lane, to be run once the caller is idle. The posting thread is
+  // about to block, which is the same, so run the work now.
   if (std::this_thread::get_id() == thread_) return work.run(work);
   const std::scoped_lock lock(mutex_);
   ready_ = &work;

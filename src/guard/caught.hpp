@@ -25,7 +25,7 @@ Ended caught(F body, Thrown& thrown) {
   return call_caught([](void* state) { (*static_cast<F*>(state))(); }, &body, thrown);
 }
 
-// For callers that only need the text.
+// The same for callers that only need the text of the exception.
 template <class F>
 Ended caught(F body, std::string& what) {
   Thrown thrown;

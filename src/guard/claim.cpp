@@ -1,4 +1,4 @@
-// Claims that their holder ends: the asynchronous halves of run().
+// Claims without run(): the holder records an outcome or releases the claim itself.
 #include <utility>
 
 #include "base/assert.hpp"

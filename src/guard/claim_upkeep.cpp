@@ -106,7 +106,7 @@ void ClaimUpkeep::answered(Due& due, Nanoseconds now) {
 }
 
 void ClaimUpkeep::note(const Renewal& renewal, Nanoseconds now) {
-  // If it is no longer registered, it may be destroyed.
+  // If the lease is no longer registered, it may be destroyed.
   const auto found = kept_.find(renewal.serial);
   sometimes<"guard: the work ended during a renewal">(found == kept_.end());
   if (found == kept_.end()) return;

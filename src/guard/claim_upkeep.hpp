@@ -57,7 +57,7 @@ class ClaimUpkeep {
   // Whether a lease with these steps is due before everything that is registered.
   Wake is_next(const LeaseSteps& steps, Nanoseconds now) const;
   void let_go(std::uint64_t serial) { kept_.erase(serial); }
-  // no: it is not retried.
+  // Takes over an end that failed, for retries. no: it will not be retried.
   Wake end(Op end, Stands claim, Nanoseconds now);
 
   // The time until the next renewal or retry.
@@ -65,7 +65,8 @@ class ClaimUpkeep {
   Due due(Nanoseconds now);
   // The ops have been answered. Removes the ends that are over, and returns their operations. Uses only `due`.
   std::vector<OperationId> ended(Due& due, Nanoseconds now) const;
-  // Takes back the rest.
+  // Call after ended(): handles the answers of the renewals, and keeps the ends that are left in `due` for the next
+  // try.
   void answered(Due& due, Nanoseconds now);
 
  private:

@@ -71,7 +71,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   // Whether this is a forked child, where no call is possible: then sets the outcome.
   bool forked(OutcomeFacts& outcome) const;
 
-  // For claims.
+  // Used by claims that their holder ends (held.hpp).
   Background& background() { return background_; }
   std::size_t max_value() const { return max_value_; }
   const Observation::Observe& observe() const { return observe_; }
@@ -90,7 +90,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   void end_in_background(Op end, Stands claim, std::shared_ptr<const void> /*kept_alive*/) override {
     background_.end(std::move(end), claim);
   }
-  // For one call.
+  // A claimant for one call.
   BlockingClaimant claimant() { return {backing_->lanes(), waiters_, clock_, random_, *this}; }
 
   // Claims, and waits for a running owner as long as the request says. Enters `work` if the caller is to execute. A

@@ -50,7 +50,7 @@ class Filter final : public JsonVisitor {
   bool scalar(const JsonScalar& value) override {
     const bool kept = fate_of_value() == Fate::kept;
     if (open_.empty()) {
-      // A value without members has none that may be stored.
+      // The text is a scalar. With store_only it has no listed member, so only null is stored.
       out_ = kept ? value.written : "null";
       return true;
     }
@@ -93,7 +93,8 @@ class Filter final : public JsonVisitor {
     if (in_object()) path_.pop_back();
   }
 
-  // A scalar that is only searched is not kept: a member inside it was listed.
+  // What happens to the next value. `looked_into`: a listed path may lead into it, so its listed members are kept; a
+  // scalar there has no members and is dropped.
   Fate fate_of_value() const {
     if (open_.empty()) return only_.empty() ? Fate::kept : Fate::looked_into;
     const Fate inside = open_.back().inside;

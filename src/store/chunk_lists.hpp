@@ -82,7 +82,7 @@ class ChunkLists {
   }
 
   static std::size_t cost(const OutcomeBytes& chunk) { return chunk->capacity() + chunk_overhead; }
-  // Added for the first chunk.
+  // The memory of a list besides its chunks.
   static constexpr std::size_t list_overhead = 160;
 
  private:

@@ -41,7 +41,8 @@ bool may_have_lapsed(const Op& claim, Duration took) {
   return claim.record->lease_until <= claim.now || too_long_for_lease(took, claim.terms.lease);
 }
 
-// Not if the store has used its whole time: the caller would wait twice as long as a call may take.
+// Ask again only if the first try failed quickly: after a timeout, the caller would wait twice as long as one call may
+// take.
 bool may_ask_again(const Op& op, const Store& store, Duration took) {
   return got_no_answer(op) && took < store.time_limit() / 10;
 }
@@ -50,7 +51,8 @@ Op renewal_of(const Op& claim) {
   return {.verb = Verb::renew, .id = claim.id, .nonce = claim.nonce, .terms = claim.terms};
 }
 
-// A lost claim belongs to another owner. One that could not be renewed in time has failed, and may still exist.
+// If the renewal answers `lost`, another owner has the claim. If it failed or came too late, the claim counts as
+// failed, and may still exist.
 void judge_renewal(Op& claim, const Op& renewal, Duration took) {
   if (renewal.status == OpStatus::lost) {
     claim.verdict = Verdict::in_flight;

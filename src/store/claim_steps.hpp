@@ -92,8 +92,8 @@ class LeaseSteps {
   bool lost() const { return lost_; }
   // Whether the claim is lost for good.
   bool over() const { return lost_ && work_ == nullptr; }
-  // Whether the first claim is still valid and its lease was renewed in time. A claim that was handed over later
-  // belongs to a request that was already sent.
+  // Whether the first claim is still valid and its lease was renewed in time. False after a newer claim was handed
+  // over: that one is for work that is already running.
   bool holds_first(Time now) const;
 
  private:
@@ -161,8 +161,8 @@ Standing standing_of(const Op& lookup, const Nonce& nonce);
 // Whether an answered lookup shows an owner that is executing.
 bool owner_works(const Op& look);
 
-// A finish was done, but retries get another outcome than the one it brought: the first outcome stands, which the
-// backend committed in this owner's name.
+// Whether a finish is done although its own outcome was not recorded: the backend had committed another one in this
+// owner's name, which retries get.
 bool another_outcome_stands(const Op& finish);
 
 // Whether another claim of the same operation replaced a lost one: then it is in the op.

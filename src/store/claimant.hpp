@@ -30,7 +30,8 @@ class ClaimantHost {
   // The store has answered an op of the claim or a lookup of its record: for accounting of stored bytes.
   virtual void store_answered(const Op& /*op*/) {}
   // Retries in the background (EndSteps) until patience_for_end() is over. While a store is down, every request leaves
-  // a claim that may exist: beyond some limit those may be left to their leases. `kept_alive` is held until then.
+  // a claim that may exist: beyond some limit, such claims may be left until their leases end. `kept_alive` is held
+  // until then.
   virtual void end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) = 0;
 
  protected:

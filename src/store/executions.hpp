@@ -24,7 +24,7 @@ class Executions {
 
   // Whether this process is executing the operation.
   bool has(const OperationId& id) { return find(id).has_value(); }
-  // Whether it is, for another request.
+  // Whether this process is executing the operation for another request.
   bool has_other(const OperationId& id, const Fingerprint& fingerprint) {
     return find(id).value_or(fingerprint) != fingerprint;
   }
@@ -36,7 +36,7 @@ class Executions {
   };
 
  private:
-  // Of the request that is executed.
+  // The fingerprint of the request that this process is executing; nullopt: it is not executing the operation.
   std::optional<Fingerprint> find(const OperationId& id);
 
   struct Link {
@@ -49,7 +49,7 @@ class Executions {
   };
   static constexpr std::size_t bucket_count = 1024;
 
-  // Lanes and waiters are chosen by other bytes of the id.
+  // Uses other bytes of the id than lanes and waiters do, so that the operations of one lane use all buckets.
   Bucket& bucket_of(const OperationId& id) {
     return buckets_[(std::size_t{id.bytes[16]} << 8U | id.bytes[17]) % bucket_count];
   }

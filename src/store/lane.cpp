@@ -47,7 +47,7 @@ class ThreadLanes::Lane : private Work {
     pthread_setname_np(thread_.native_handle(), "once-lane");
   }
 
-  ~Lane() { stop(); }  // also if creating the next one failed
+  ~Lane() { stop(); }  // also runs if creating a later lane fails
 
   Submit submit(Pending& pending);
   void stop();
@@ -184,7 +184,7 @@ void ThreadLanes::Lane::complete_all() {
       }
     }
     left = left.first(others);
-    home.post_all(answered_);  // from here on these are gone
+    home.post_all(answered_);  // their callers may resume and destroy these at once
   }
 }
 
@@ -193,7 +193,7 @@ void ThreadLanes::Lane::stop() {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
-    wake_.wait(lock, [this] { return !waking_; });  // this must not be run after stop()
+    wake_.wait(lock, [this] { return !waking_; });  // the posted Work must not run after stop()
   }
   if (thread_.joinable()) thread_.join();
 }

@@ -33,7 +33,7 @@ void execute_one_by_one(Store& store, std::chrono::nanoseconds until, std::span<
     if (monotonic_now() >= until) return;
     op->error.clear();
     execute_caught(store, {&op, 1}, until);
-    // Refused this time, but the result of the batch is still unknown.
+    // The store refused the op this time, but the result of the failed batch is still unknown.
     sometimes<"lane: refused alone after the batch failed">(op->status == OpStatus::failed && !is_unavailable(*op));
     if (op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
     failures = is_unavailable(*op) ? failures + 1 : 0;

@@ -100,7 +100,7 @@ std::optional<std::string> SealedStore::opened(const Op& op, const NamedKey& key
   const std::string_view bytes = *op.record->outcome;
   const std::string_view text = bytes.substr(header_size);
   if (bytes.starts_with(shared_key_version)) return key.version_2.open(text, op.id.view());
-  // An outcome that a write finds instead of its own was recorded under the same claim.
+  // If a write finds another outcome than its own, that one was recorded under the same claim.
   const Nonce& claim = writes_outcome(op.verb) ? op.nonce : op.record->nonce;
   const std::string context = context_of(bytes.substr(0, header_size), op.id, claim);
   return key.cipher_of(op.id).open(text, context);

@@ -74,7 +74,7 @@ void Waiters::Ticket::listed_again() {
 void Waiters::Ticket::timed_out() {
   {
     const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
-    // It is notified already: the posted work resumes the caller.
+    // The caller is notified already: the posted work resumes it.
     if (state_ == State::notified) return;
     state_ = State::listed;
   }

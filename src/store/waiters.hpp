@@ -55,7 +55,7 @@ class Waiters::Ticket final : private Entry, private Work, private Timer {
     limit_ = limit;
     return *this;
   }
-  // Ends a wait from its own loop: the caller is resumed in the next round.
+  // Ends a wait. Called on the caller's own loop; the caller is resumed in the next round.
   void end_wait();
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> caller);

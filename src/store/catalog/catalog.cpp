@@ -89,7 +89,7 @@ const StoreType* find_store(std::string_view url) {
   switch (type->place) {
     case StorePlace::none: return colon + 1 == url.size() ? type : nullptr;
     case StorePlace::folder: return colon != std::string_view::npos ? type : nullptr;
-    case StorePlace::server: return type;  // the part that parses the URL reports its errors
+    case StorePlace::server: return type;  // errors in the rest of the URL are reported when it is parsed
   }
   return nullptr;
 }

@@ -39,7 +39,7 @@ void Appender::close() {
   frames_.clear();
   append_mark_to_frames();
   if (!segments_.append(frames_) || !segments_.sync()) return;
-  // Without the note, a lost end of the log looks like a crash.
+  // A failure is ignored: without the note, a start only cannot tell a lost end of the log from a crash.
   [[maybe_unused]] const auto noted = segments_.note_end();
 }
 
@@ -211,7 +211,7 @@ std::uint64_t Appender::begin_spare() {
 void Appender::end_spare(DiskResult<SegmentLog::Spare> spare) {
   making_spare_ = false;
   background_.notify_all();
-  // Without space for a spare, the active segment still has some left.
+  // A full disk is no failure here: the active segment may still have space.
   if (const auto made = segments_.adopt(std::move(spare)); !made && made.error().fault != DiskFault::no_space) {
     health_.fail(made.error());
   }

@@ -99,8 +99,8 @@ class Appender {
   // Drops segments, oldest first, as long as the oldest has no live records.
   Dropped drop_empty_segments();
 
-  // Slow work is done by the upkeep without the lock, between two calls with it. Returns the size of the spare segment
-  // to create; 0: none is needed, or possible now.
+  // The upkeep calls begin_ and end_ with the lock, and does the slow work in between without it. Returns the size of
+  // the spare segment to create; 0: none is needed, or none can be created now.
   std::uint64_t begin_spare();
   void end_spare(DiskResult<SegmentLog::Spare> spare);
   // Empty: no sync is due.

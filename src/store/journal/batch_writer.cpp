@@ -69,7 +69,7 @@ void BatchWriter::read_chunks(std::vector<ChunkRead> wanted) {
 
 void BatchWriter::decide(std::span<Op* const> batch, Reads& reads) {
   auto appender = core_.appender.lock();
-  // If it is known in advance that something must be read, one sync is enough for all.
+  // If an op may need its labels from disk, read for the whole batch first: then one sync is usually enough.
   if (std::ranges::any_of(batch, [](const Op* op) { return takes_labels(*op); })) {
     reads.want_all(*appender, core_.index, batch);
   }
@@ -96,7 +96,7 @@ std::span<Op* const> BatchWriter::execute_locked(std::span<Op* const> batch, Rea
     if (!appender->has_failed()) Appender::make_room(appender, {.bytes = bytes, .ops = count}, now);
     batch = batch.subspan(Batch(core_, *appender, reads, now).execute(batch.first(count)));
   }
-  if (!batch.empty()) reads.want_all(*appender, core_.index, batch.subspan(1));  // read together with what it needs
+  if (!batch.empty()) reads.want_all(*appender, core_.index, batch.subspan(1));  // read with the first op's data
   return batch;
 }
 

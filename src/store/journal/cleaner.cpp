@@ -18,7 +18,7 @@ constexpr std::size_t least_slots_per_call = 4096;
 constexpr std::size_t slots_at_once = 8192;  // with the lock held
 constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
-// While space is short: a client that writes as fast as the disk allows would fill it otherwise.
+// Steps per call while space is short. With fewer, a client that writes as fast as the disk allows would fill the disk.
 constexpr int carries_when_short = 64;
 // The write rate that a slow disk allows besides requests.
 constexpr std::uint64_t carried_per_second = std::uint64_t{32} << 20U;
@@ -58,7 +58,7 @@ std::size_t Cleaner::sweep_some(Appender& appender, Shard& shard, std::size_t li
       ++shard.sweep_at;
       continue;
     }
-    drop(appender, shard, slot);  // another slot may have taken its place
+    drop(appender, shard, slot);  // does not advance: another slot may have moved here
   }
   return looked;
 }

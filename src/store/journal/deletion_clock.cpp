@@ -6,7 +6,7 @@ namespace once::journal {
 
 namespace {
 
-// Longer than a night without requests.
+// Smaller jumps are not logged: after a restart, a night without requests looks like one.
 constexpr Duration far_ahead = std::chrono::hours(24);
 
 }  // namespace

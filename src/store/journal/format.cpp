@@ -190,7 +190,7 @@ BodyKept body_kept_of(std::string_view payload) {
   return chunks_of(payload) ? BodyKept::in_chunks : BodyKept::no;
 }
 
-// The offset of its outcome; nullopt: the payload ends before that.
+// The offset of a put's outcome; nullopt: the payload ends before that.
 std::optional<std::size_t> parts_end(std::string_view payload) {
   std::optional<std::size_t> at = labels_end(payload);
   const bool extra = (static_cast<std::uint8_t>(payload[2]) & has_extra_part) != 0;

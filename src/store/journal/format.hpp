@@ -51,7 +51,8 @@ std::string encode(SegmentHeader& header);
 enum class HeaderFault : std::uint8_t { damaged, older_version, newer_version };
 // Decodes as a program of version `known` does.
 std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, std::uint32_t known = format_version);
-// Of a valid header, even if this program cannot read the segment: the version that it needs, and its writer's.
+// For a valid header, even of a segment that this program cannot read: the version that it needs, and the version that
+// wrote it.
 std::uint32_t needed_version(std::string_view header);
 std::uint8_t writer_of(std::string_view header);
 

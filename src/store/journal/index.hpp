@@ -46,7 +46,7 @@ class Index {
     shard.hot.fetch(id);
   }
 
-  // Like those of SlotTable, and counted in bytes().
+  // Change the slots like the functions of SlotTable, and keep bytes() up to date.
   void insert(Shard& shard, const OperationId& id, ExpirySecond expires, Place place);
   void give_back_memory(Shard& shard);
 
@@ -64,7 +64,7 @@ class Index {
     const bool in_chunks = record.state == State::succeeded && record.body_kept == BodyKept::in_chunks;
     return !in_chunks || count_chunks(id, record) >= chunks;
   }
-  // The record has changed, or is gone (null): its chunks may end with that.
+  // The record has changed, or is gone if null: drops the chunks that no longer belong to it.
   void record_changed(SegmentLog& segments, Shard& shard, const OperationId& id, const Record* record) {
     if (!shard.chunks.empty()) keep_or_end_chunks(segments, shard, id, record);
   }

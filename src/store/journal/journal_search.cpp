@@ -24,7 +24,8 @@ Step step_of(const Index& index, std::size_t shard) {
           .slots = std::min<std::size_t>(slots, slots_per_lock)};
 }
 
-// What the slot shows of its record. An expired record that is remembered may still have its old state there.
+// Whether the record may match, judging by its slot. The slot of an expired record that is remembered may still have
+// the old state.
 bool may_fit(const SlotTable::Slot& slot, const KeyFilter& filter, Time now) {
   if (has_passed(slot.expires, now)) return false;
   return !filter.state || *filter.state == State::tombstone || slot.place.state() == *filter.state;
@@ -85,7 +86,7 @@ Result<std::optional<KeyInfo>> JournalSearch::read_info(const Candidate& candida
                  !std::ranges::equal(std::span(seen->id.bytes).first(candidate.tag.size()), candidate.tag))) {
       seen.reset();
     }
-    // It may have moved meanwhile; then try again.
+    // The record may have moved meanwhile; then try again.
     if (seen || std::exchange(failed, at->from.address) != at->from.address) continue;
     return std::unexpected(
         Error{.source = ErrorSource::store,

@@ -23,7 +23,8 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock
   std::unique_ptr<JournalStore> store(new JournalStore(disk, clock, log, settings));
   const auto appender = store->core_.appender.lock();
   if (auto recovered = Recovery(store->core_, *appender).run(random, note); !recovered) {
-    // Locking has replaced the note. A later check of the damage needs it: without it, a lost end looks like a crash.
+    // Locking replaced the note, so store it again: without it, a later check of the damage takes a lost end for a
+    // crash.
     [[maybe_unused]] const auto kept = disk.leave_note(note);
     appender->health().refuse(recovered.error().detail);
     return std::unexpected(recovered.error());

@@ -72,7 +72,6 @@ struct Reads {
   void want_outcome(const Appender& writer, Op& op, Place place);
   // As many chunks as the op accepts, and at least one.
   void want_chunks(const Appender& writer, Op& op, std::span<const Place> places);
-  // Everything that these ops need.
   void want_all(const Appender& writer, const Index& index, std::span<Op* const> ops);
 };
 

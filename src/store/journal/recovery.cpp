@@ -257,8 +257,8 @@ class Reading {
   unsigned ended_ = 0;
 };
 
-// A process begins with a segment of its own; data before its first mark was only copied. Of a process whose first
-// segment is gone, and of a repair, only the writes are known.
+// A process begins with a segment of its own; data before its first mark was only copied. If the first segment of a
+// process is gone, or a repair wrote the segments, it is unknown when that process last wrote.
 std::vector<Run> Reading::runs() const {
   std::vector<Run> runs;
   bool known = false;
@@ -292,7 +292,7 @@ Result<void> Recovery::run(Random& random, std::string_view note) {
     if (!walked->damage.empty()) return damaged(walked->damage.front());
     SegmentFile& segment = chain->segments[i];
     segment.end = walked->end;
-    // Uncertain records at the end of the last one are copied into the next.
+    // Uncertain records at the end of the last segment are copied into the next one.
     appender_.segments().add({.number = segment.header.number,
                               .salt = segment.header.salt,
                               .end = segment.last ? walked->durable_up_to : walked->end,
@@ -371,7 +371,7 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
   forget_removed_and_count();
   if (auto found = find_chunks(chunks); !found) return found;
   appender_.publish_sizes();
-  // Otherwise a process that ends soon after every start would add a segment each time.
+  // Drop segments without live records now, or a process that ends soon after every start would add one each time.
   appender_.drop_empty_segments();
   return appender_.has_failed() ? store_error(appender_.health().failure()) : Result<void>();
 }
@@ -449,7 +449,7 @@ Result<void> Recovery::find_chunks(std::span<RecoveredChunks> recovered) {
       const auto seen = glance(*payload);
       if (!seen || seen->kind != Kind::put || seen->id != id) continue;
       Record record = decode_put(*payload);
-      // Like its slot: an owner outside the process gets time to renew.
+      // As in its slot, the lease is extended: an owner outside the process gets time to renew.
       sometimes<"recovery: a leased claim has chunks">(is_leased(record));
       if (is_leased(record)) record.lease_until = std::max(record.lease_until, opened_at_ + lease_after_restart);
       if (record.state == State::succeeded && record.expires_at <= appender_.deletes_by()) continue;

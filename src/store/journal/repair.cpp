@@ -119,7 +119,7 @@ class Rewriter {
   std::string buffer_;
 };
 
-// Whatever their headers say, no file may block the new names.
+// The numbers of all segment files, even of unreadable ones: a new segment must not get an existing name.
 DiskResult<std::vector<SegmentNumber>> numbers_in_use(Disk& disk) {
   const auto names = disk.list();
   if (!names) return std::unexpected(names.error());
@@ -167,7 +167,7 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
   for (const SegmentFile& segment : chain->segments) {
     first.last_fence = std::max(first.last_fence, segment.header.last_fence);
   }
-  // Above every fence that may have been used in the lost part.
+  // The new log continues above every fence that may have been used in the lost part.
   first.last_fence = Fence{std::to_underlying(first.last_fence) + fences_in_a_segment};
   Rewriter rewriter(disk, first);
   auto report = read_all(disk, *chain, on_segment, [&](const Frame& frame) {

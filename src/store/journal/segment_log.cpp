@@ -69,7 +69,7 @@ DiskResult<SegmentLog::Spare> SegmentLog::make_spare(Disk& disk, std::uint64_t s
   if (filled) filled = (*file)->sync();
   if (!filled) {
     file->reset();
-    // to give back its space; the error is reported anyway
+    // The file is removed to free its space; the error that made it useless is reported anyway.
     [[maybe_unused]] const auto removed = disk.remove(spare_name);
     return std::unexpected(filled.error());
   }
@@ -98,7 +98,7 @@ DiskResult<void> SegmentLog::extend_spare(std::uint64_t size) {
   if (auto filled = write_zeros(*spare_.file, spare_.capacity, size); !filled) {
     disk_is_full_ = filled.error().fault == DiskFault::no_space;
     if (!disk_is_full_) return filled;
-    const auto cut = spare_.file->truncate(spare_.capacity);  // without this it is usable too
+    const auto cut = spare_.file->truncate(spare_.capacity);  // frees the part that was filled
     return cut ? filled : state_unknown(cut.error());
   }
   if (const auto synced = spare_.file->sync(); !synced) return state_unknown(synced.error());
@@ -132,7 +132,7 @@ DiskResult<SegmentNumber> SegmentLog::next_number() const {
   };
   const std::uint32_t last = std::to_underlying(active());
   if (last == std::numeric_limits<std::uint32_t>::max()) return refused("there are no higher numbers");
-  // The upkeep renumbers long before.
+  // The upkeep renumbers all places long before this limit is reached.
   if (ordinal(active()) >= Place::last_segment) return refused("there are too many segments");
   return SegmentNumber{last + 1};
 }
@@ -155,12 +155,12 @@ DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const st
   if (done) done = disk_.sync_names();
   if (!done) {
     sometimes<"journal: a segment may have its name or not">();
-    // It may already have its name, and its header says that the previous segment ends here: nothing may be appended to
-    // that any more.
+    // The new segment may already be on disk under its name. Its header ends the previous segment, so nothing may be
+    // appended to the previous one.
     return state_unknown(done.error());
   }
   if (active_file_ != nullptr) {
-    // Only to free unused space; the new header says where it ends.
+    // Truncated only to free unused space: the header of the new segment says where this one ends.
     [[maybe_unused]] const auto cut = active_file_->truncate(tail());
     sealed_bytes_ += tail();
   }
@@ -178,7 +178,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
   const auto written = active_file_->write_at(tail(), frames);
   if (!written && written.error().fault == DiskFault::no_space) {
     sometimes<"journal: the disk is full in the middle of a segment">();
-    // The failed write may contain intact frames. After later ones they would be read as newer.
+    // The failed write may have left intact frames. Behind frames that are written later, they would be read as newer.
     const auto cut = active_file_->truncate(tail());
     if (!cut) return state_unknown(cut.error());
     active_capacity_ = tail();
@@ -192,7 +192,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
 DiskResult<void> SegmentLog::sync() {
   const auto done = active_file_->sync();
   sometimes<"journal: a sync failed">(!done);
-  // Whatever the error, even a full disk: the state on disk is unknown.
+  // After any failed sync, even on a full disk, the state on disk is unknown.
   if (!done) return state_unknown(done.error());
   durable_up_to_ = tail();
   return {};

@@ -102,7 +102,7 @@ class SegmentLog {
   // Notes that nothing more will be appended.
   DiskResult<void> note_end() { return disk_.leave_note(to_note({.segment = active(), .offset = tail()})); }
   std::uint64_t durable_up_to() const { return durable_up_to_; }
-  // The same in two steps, so that the file can be synced without the lock.
+  // sync() in two steps, so that the file can be synced without the lock.
   struct Unsynced {
     std::shared_ptr<File> file;
     SegmentNumber segment{};
@@ -112,7 +112,8 @@ class SegmentLog {
   void synced(const Unsynced& done);
 
   Address address(Place place) const;
-  // For reading without the lock, now or later. Keeps the file open that long.
+  // Where to read the record or chunk at this place without the lock. A file that is open stays open as long as the
+  // result exists.
   Pinned pin(Place place) const;
   // Caches a file that a reader had to open, for the next reader.
   void keep_open(const Pinned& pinned);

@@ -62,7 +62,7 @@ class Place {
   static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 29U) - 1;
   static constexpr std::uint64_t state_mask = (std::uint64_t{1} << size_shift) - 1;
 
-  // A value besides the states.
+  // Stored in the bits of the state, as one more value besides those of State.
   static constexpr std::uint64_t succeeded_in_chunks = 5;
   static_assert(succeeded_in_chunks > std::to_underlying(State::tombstone) && succeeded_in_chunks <= state_mask);
 

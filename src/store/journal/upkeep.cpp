@@ -26,12 +26,13 @@ void Upkeep::end_old_segment(Time now) {
   SegmentLog& segments = appender->segments();
   const Time since = segments.active_since();
   const Duration age = core_.settings.segment_age;
-  // After the clock was set back, it may have begun in the future.
+  // If the clock was set back, the segment's start may lie in the future. If it is more than `age` ahead, the segment
+  // counts as old.
   const bool young = now < since + age && since < now + age;
   if (appender->has_failed() || segments.active_is_empty() || young) return;
   DiskResult<void> done = segments.ensure_spare(Need::keys);
   if (done) done = appender->roll(now);
-  // With no space on the disk, the segment stays active.
+  // If the disk is full, the active segment stays active.
   if (!done && done.error().fault != DiskFault::no_space) appender->health().fail(done.error());
 }
 

@@ -79,7 +79,7 @@ class Holders {
   std::shared_ptr<Holder> untagged() { return {std::shared_ptr<void>(), &untagged_}; }  // lives as long as this
 
   void add(Holder& holder, const Usage& usage);
-  // Modulo 2^64.
+  // Adds bytes of labels, modulo 2^64, so that adding a negative number gives them back.
   void add_label(Holder& holder, std::size_t bytes);
 
   enum class End : std::uint8_t { newest, oldest };

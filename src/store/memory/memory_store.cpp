@@ -26,8 +26,8 @@ Fence fence_before(Time now) {
   return Fence{static_cast<std::uint64_t>(now.time_since_epoch().count()) * claims_per_millisecond};
 }
 
-// A holder only loses responses to holders that have at most as much. Compared within an eighth, like the classes; a
-// holder with very little may displace any other.
+// A holder loses responses only to holders that have at most as many bytes, compared within an eighth like the classes.
+// A holder with very few bytes may displace any other.
 bool may_displace(const Holder& heaviest, const MemoryShard::Need& need) {
   constexpr std::size_t next_to_nothing = 4096;
   const std::size_t weight = need.bytes + (need.holder == nullptr ? 0 : need.holder->bytes());

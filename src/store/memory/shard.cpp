@@ -18,7 +18,7 @@ constexpr std::size_t looked_at_per_claim = 2;
 constexpr std::uint64_t claims_per_look = 16;
 constexpr std::size_t looked_at_when_full = 8;
 
-// When the record next needs attention.
+// When a tombstone is forgotten, or any other record expires.
 Time ages_at(const Record& record) {
   return record.state == State::tombstone ? record.forget_at : record.expires_at;
 }

@@ -88,7 +88,7 @@ class alignas(64) MemoryShard {
   void link_as_it_is(Node& node, bool was_linked);
   // Whether the claim's lease lasts until the process ends.
   bool never_lapses(const Op& op) const { return shared_ == Shared::no && op.terms.owner == Owner::process; }
-  // Whether a record remains.
+  // Turns an expired record into a tombstone, or removes it once it is forgotten. Returns whether a record remains.
   bool age_or_forget(Node& node, Time now);
   void begin_round();
   void look_at_some(std::size_t limit, Time now);

@@ -16,11 +16,11 @@ namespace once::mysql {
 
 namespace {
 
-// Their sum is short for a caller, and longer than another gateway holds a row.
+// The sum of the pauses is short for a caller, and longer than another gateway holds a row.
 constexpr std::array held_pauses = {Duration(2), Duration(6), Duration(20)};
 // A claim needs three rounds if its row changes concurrently; the rest is for deadlocks.
 constexpr unsigned most_rounds = 16;
-// The size of a statement besides the values of one row.
+// The most that a statement for one row takes besides its outcome.
 constexpr std::size_t text_around = 4096;
 
 bool takes_no_writes(unsigned number) {
@@ -61,7 +61,7 @@ std::uint64_t first_bytes(const auto& blob) {
   return value;
 }
 
-// Both are random, so this is as good as a hash.
+// The id and the nonce are random, so this is as good as a hash.
 std::uint64_t row_name(const OperationId& id, const Record& record) {
   return first_bytes(id) ^ std::rotl(first_bytes(record.nonce), 8) ^ static_cast<std::uint64_t>(record.state);
 }
@@ -399,7 +399,7 @@ Batch::Stop Batch::confirm(Connection& connection) {
   return {};
 }
 
-// A write was committed after everything that was read.
+// A commit that followed all reads is on disk, so every row that was read is on disk too.
 void Batch::note_committed() {
   for (Item& item : items_) {
     if (item.unconfirmed) shared_.durable.add(item.op->id, *item.unconfirmed);

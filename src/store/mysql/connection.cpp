@@ -155,7 +155,7 @@ Result<void> Connection::prepare_session() {
                      .version = mysql_get_server_version(handle_.get()),
                      .version_text = mysql_get_server_info(handle_.get())};
   server.tidb = server.version_text.contains("TiDB");
-  // Before any statement that an old server may not support.
+  // Check this before sending any statement that an old server may not support.
   if (auto problem = unsupported(server); !problem.empty()) {
     return std::unexpected(store_error(Retryable::no, std::move(problem)));
   }

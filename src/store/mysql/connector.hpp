@@ -20,7 +20,7 @@ class Connector {
   void avoid(const Connection& connection);
 
   std::size_t hosts() const { return target_.hosts.size(); }
-  // Of the last connected server; before that, a safe assumption.
+  // The limit of the last connected server; before the first connection, a safe assumption.
   std::size_t max_packet() const { return max_packet_.load(std::memory_order_relaxed); }
 
  private:

@@ -75,7 +75,7 @@ void MysqlStore::execute_until(std::chrono::nanoseconds until, std::span<Op* con
 
 void MysqlStore::execute_together(std::chrono::nanoseconds until, std::span<Op* const> ops) {
   Batch batch(ops, {.counts = counts_, .turns = turns_, .durable = durable_}, until);
-  // Every idle connection may be dead, and all hosts but one may be unfit.
+  // Try often enough: every idle connection may be dead, and all hosts but one may be unfit.
   for (std::size_t tries = 0; tries <= settings_.connections + connector_.hosts(); ++tries) {
     auto connection = pool_.take(until);
     if (!connection) return batch.fail_rest(StoreFault::refused, connection.error().detail);

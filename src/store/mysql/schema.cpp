@@ -88,8 +88,9 @@ constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once
   PRIMARY KEY (only_row)
 ) ENGINE=InnoDB)sql";
 
-// What revision 4 lacks. An instant change, however large the table is. Gateways continue meanwhile: it waits for open
-// transactions only at its beginning and its end. MySQL has no IF NOT EXISTS here.
+// Revision 4 lacks the column chunks_fence. Adding it is instant, however large the table is. Gateways continue
+// meanwhile: the change waits for open transactions only at its beginning and its end. MySQL has no IF NOT EXISTS for
+// columns.
 constexpr std::string_view has_chunks_fence =
     "(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
     "'once_operations' AND column_name = 'chunks_fence') = 1";

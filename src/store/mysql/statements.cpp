@@ -316,7 +316,7 @@ void Script::remove(const OperationId& id, const SeenRow& was) {
   append_seen(id, was);
 }
 
-// Later statements then see whether another transaction that held it has committed.
+// Updates the first chunk, which locks it: later statements see whether another transaction that held it has committed.
 void Script::hold_chunks(const OperationId& id, const Nonce& nonce) {
   add(Part::change, "UPDATE once_chunks SET repeated=repeated+1 WHERE id=");
   append_hex_literal(text_, id);

@@ -93,7 +93,7 @@ class Script {
   // All finishes in one statement, which is a third cheaper than one each. Connection::changed() is two per
   // row that was written.
   void finish(std::span<const NewRow> rows);
-  // For a locked row; each changes one row, or none.
+  // Each changes a locked row that is still as it was seen, or nothing.
   void renew(const Row& row, const SeenRow& was);
   void replace(const NewRow& written, const SeenRow& was);
   void remove(const OperationId& id, const SeenRow& was);

@@ -11,7 +11,7 @@ namespace once::mysql {
 
 namespace {
 
-// Per transaction; MariaDB plans an IN of a thousand or more as a join.
+// The limit per transaction: MariaDB plans an IN of a thousand or more as a join.
 constexpr std::size_t most_ids = 500;
 
 using Ids = std::vector<OperationId>;

@@ -42,7 +42,7 @@ class Batch {
   // The round failed because another transaction holds a row. Answers the op if it had a round of its own; returns
   // whether it did.
   bool was_blocked();
-  // Answers all remaining ops with this; returns them.
+  // Answers all remaining ops with this fault; returns them.
   std::vector<Op*> fail_rest(StoreFault fault, std::string_view why);
 
  private:

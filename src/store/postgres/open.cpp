@@ -100,7 +100,7 @@ bool mends_itself(PGconn* connection) {
   return !state.starts_with("28") && state != "3D000" && state != "42501";
 }
 
-// The first line: hints and source locations follow it.
+// The first line of libpq's message: hints and source locations follow it.
 std::string why(PGconn* connection) {
   const std::string_view message = PQerrorMessage(connection);
   return std::string(message.substr(0, message.find('\n')));

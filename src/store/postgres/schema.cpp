@@ -12,7 +12,7 @@ namespace once::postgres {
 
 namespace {
 
-// Another upgrade may hold the lock, and a large table takes time.
+// The limit is high because another upgrade may hold the lock, and because a large table takes time.
 constexpr Duration longest_wait = std::chrono::hours(1);
 constexpr Duration between_turns = std::chrono::milliseconds(100);
 

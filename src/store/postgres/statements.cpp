@@ -26,10 +26,10 @@ constexpr std::string_view lease =
     "CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l WHERE l.id = o.id "
     "AND l.fence = o.fence), o.lease_until) ELSE o.lease_until END";
 constexpr std::string_view plain_lease = "o.lease_until";
-// Whether `seize` took it from its owner in this transaction.
+// Whether `seize` took the operation from its owner in this transaction.
 constexpr std::string_view seized =
     "(SELECT l.fence FROM once_leases AS l WHERE l.id = o.id AND l.xmin = pg_current_xact_id()::xid) = o.fence + 1";
-// $2 is Locked. Reading xmax is free; a lock is a write of its own.
+// $2 is the Locked value. Reading xmax costs nothing; a lock is an extra write to the row.
 constexpr std::string_view mine =
     "o.id = i.id AND (o.xmax = 0 OR $2::smallint > 0) AND o.id = ANY (CASE WHEN $2 = 1 THEN ARRAY(SELECT id "
     "FROM once_operations WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) ELSE $1 END)";
@@ -146,7 +146,7 @@ FROM unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
 WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
-// Its row stays for a minute like that of a release, for the same reason.
+// The row of a forgotten key stays for a minute, like that of a released claim and for the same reason.
 constexpr std::string_view forget_sql = R"sql(
 UPDATE once_operations AS o
 SET state = 2, attempt = 0, nonce = '\x00000000000000000000000000000000', outcome = NULL, expires_at = {now},

@@ -43,7 +43,8 @@ class Directory {
   // Null: not known yet.
   std::shared_ptr<const Map> now() const;
 
-  // Refreshes the map, unless it was refreshed after `seen`, or that has just failed.
+  // Refreshes the map if it is still `seen`. If the last refresh was a moment ago, returns its result instead of asking
+  // again.
   Result<void> find_again(const Map* seen, Deadline deadline, const Hint& hint = Hint());
 
   // The node at the target of a redirection, which may not be in a map yet.
@@ -71,7 +72,7 @@ class Directory {
   std::mutex asking_mutex_;
   std::condition_variable asked_;
   bool asking_ = false;
-  // For the thread that asks.
+  // Used only by the thread that refreshes the map.
   std::optional<Error> last_error_;
   std::chrono::nanoseconds last_asked_{};
 

@@ -48,7 +48,7 @@ class Link {
     ++later_count_;
     return later_;
   }
-  // Puts those commands before the next ones. Returns how many replies to skip.
+  // Puts the commands of later() before the next ones. Returns how many replies to skip.
   std::size_t append_later();
   // Sends as much as possible without blocking; reply() sends the rest.
   Result<void> send();

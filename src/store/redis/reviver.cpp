@@ -41,7 +41,7 @@ void Reviver::loop() {
     }
     Hint hint;
     for (const auto& node : down) hint.ask_last.push_back(node->host());
-    // If the servers cannot be discovered now, it is tried again next time.
+    // If the servers cannot be discovered now, the next round tries again.
     std::ignore = directory_.find_again(directory_.now().get(), Deadline::after(revival_patience), hint);
     for (const auto& node : down) node->revive(Deadline::after(revival_patience));
     if (context_.down.pause(pauses.next()) == Bell::Woken::to_end) return;

@@ -154,7 +154,7 @@ if state ~= seen or state ~= 3 and (state ~= 0 or now < lease_until) then return
 constexpr std::string_view head_end = "return struct.pack('>c1I8', 'W', us) .. head";
 
 // A released first claim leaves a record for a minute that counts as absent: trace_of_release() in core/decision.hpp.
-// So does a claim that does not exist, because it may still arrive.
+// Releasing a claim that does not exist leaves one too, because the claim may still arrive.
 constexpr std::string_view release_terms = R"lua(
 local nonce = ARGV[1]
 local no_owner = string.sub(nonce, 9, 16) .. string.sub(nonce, 1, 8)
@@ -238,8 +238,9 @@ if (state == 0 or state == 3 or state == 1 and old_kept % 16 == 2) and redis.cal
 end
 )lua";
 
-// Written like a claim, not like an outcome: a full Redis refuses it. The expiry is always written, even for a repeated
-// chunk, because WAIT needs a write. Readers at other gateways are notified of a new chunk as of an end.
+// A chunk is written like a claim, not like an outcome: a full Redis refuses it. The expiry is always written, even for
+// a repeated chunk, because WAIT needs a write. Readers at other gateways are notified of a new chunk as they are of an
+// end.
 constexpr std::string_view chunk_terms = "local number, nonce = struct.unpack('>I4c16', ARGV[1])";
 constexpr std::string_view append = R"lua(
 if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
@@ -257,7 +258,7 @@ redis.call('PEXPIREAT', KEYS[2], math.max(forget, lease_until))
 if flags % 8 < 4 then redis.call('SETRANGE', KEYS[1], 3, string.char(flags + 4)) end
 )lua";
 
-// Sent after WAIT has confirmed the replicas, for on_replicas(). If the mark fails, a later read waits again.
+// The mark is sent after WAIT has confirmed the replicas, for on_replicas(). If it fails, a later read waits again.
 constexpr std::string_view mark = R"lua(
 local v = redis.call('GETRANGE', KEYS[1], 0, 65)
 if #v == 66 and string.byte(v, 2) == 1 and string.byte(v, 21) == 0 and string.sub(v, 51, 66) == ARGV[1] then

@@ -41,7 +41,7 @@ Cutter::~Cutter() {
   if (thread_.joinable()) thread_.join();
 }
 
-// Woken when the earliest call times out, and when a call begins that times out before all others.
+// The thread wakes when the earliest call times out, and when a call begins that times out before all others.
 void Cutter::loop() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {

@@ -38,7 +38,7 @@ bool is_local(std::string_view host);
 // The error never contains the URL, because it may include a password.
 Result<StoreUrl> parse_store_url(std::string_view text);
 
-// Whether a file that an option of the URL names can be read; an empty path is no file.
+// An error if the file named by this option cannot be read. An empty path means no file, and is accepted.
 Result<void> check_url_file(std::string_view option, const std::string& path);
 
 // For logs and errors: passwords, and options that may contain one, are replaced by ***.
