@@ -112,7 +112,7 @@ class Gateway {
   void give_back_memory(HeldFor what, std::size_t bytes) { shared_.usage.give_back(what, bytes); }
   // Metrics of those services, added to the workers'. Only for their thread.
   Metrics& beside() { return beside_; }
-  // Of all connections, also those of services that report to it.
+  // The fault log of all connections, including those of services that report to it.
   http::FaultLog& faults() const { return faults_; }
   std::size_t callers() const { return shared_.quotas->callers.size(); }
   LiveStreams::Counts live_streams() const { return shared_.streams.counts(); }
@@ -142,8 +142,8 @@ class Gateway {
   std::vector<int> tls_listening_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::jthread> threads_;
-  // Declared last, because they wake the workers. The spool has threads of its own, so a hanging disk delays only the
-  // spool.
+  // Declared last, so that they are destroyed first: their threads wake the workers. The spool has threads of its own,
+  // so a hanging disk delays only the spool.
   OffloadThreads body_threads_;
   OffloadThreads spool_threads_;
 };

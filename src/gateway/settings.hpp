@@ -130,7 +130,7 @@ struct Limits {
   std::size_t min_rate = 100;  // least bytes a second for a client to send or read a message; 0: no limit
   std::size_t max_header_bytes = std::size_t{32} << 10U;
   std::size_t max_header_count = 100;                 // no setting
-  std::size_t max_uri_bytes = std::size_t{8} << 10U;  // by max_header_bytes
+  std::size_t max_uri_bytes = std::size_t{8} << 10U;  // a quarter of max_header_bytes
   CallerLimits caller;
   CallerLimits address;  // for all unproven callers of one address together; only new keys and stored bytes
 };
@@ -144,14 +144,14 @@ struct ClientTimeouts {
   Duration drain = std::chrono::seconds(70);
   // Before that: how long /readyz returns 503 while everything is still served.
   Duration drain_delay{};
-  // After SIGUSR2: how long each step of the handover may take. By `drain`.
+  // After SIGUSR2: how long each step of the handover may take. Half of `drain`, at least 30 s.
   Duration handover = std::chrono::seconds(30);
 };
 
 // Idle connections kept open to backends.
 struct PoolSettings {
   Duration idle_max = std::chrono::seconds(4);        // shorter than what servers commonly allow (5 s and more)
-  Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no older one; by idle_max
+  Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests use no older one; a quarter of idle_max
 };
 
 // Where requests carry tokens, and how they are verified.

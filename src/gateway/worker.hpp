@@ -166,7 +166,7 @@ class Worker final {
   // The client closed its sending side during a keyed request and may have left. Its place is free for another
   // connection; it keeps its descriptor, for the response, while descriptors are plenty.
   void client_left(ServedConnection& connection);
-  // Its descriptor has been closed.
+  // The connection's descriptor has been closed.
   void hung_up(ServedConnection& connection);
   // `what` is exhausted for a newcomer whose address has `neighbours` connections: displaces a client that holds some
   // of it and sends its request or reads its response slowly. `of`: only clients of this network.

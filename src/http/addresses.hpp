@@ -30,7 +30,7 @@ class Addresses {
   Addresses(const Addresses&) = delete;
   Addresses& operator=(const Addresses&) = delete;
 
-  // Grows with every change. Cheap enough to check before each use.
+  // A number that grows with every change of the addresses. Cheap enough to check before each use.
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   std::shared_ptr<const Endpoints> current() const;
   void publish(Endpoints endpoints);

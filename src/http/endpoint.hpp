@@ -26,7 +26,7 @@ std::string address_text(const sockaddr* address, socklen_t size);
 // The peer as text: a numeric address without its port (IPv4 for IPv4-mapped IPv6), "unix" for a Unix socket, or
 // "unknown" for a client whose address the proxy did not know (proxy_protocol.hpp).
 std::string peer_text(const sockaddr_storage& address);
-// nullopt for a peer without one.
+// The IP address of a peer; nullopt if it has none.
 std::optional<IpAddress> ip_address(const sockaddr_storage& address);
 bool contains(const AddressSet& set, const sockaddr_storage& address);
 

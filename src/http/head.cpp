@@ -329,7 +329,7 @@ ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, 
   return {.parsed = Parsed::complete};
 }
 
-// ":80" and "." name no host either.
+// Whether the value names a host: "", ":80" and "." do not.
 bool names_host(std::string_view host) {
   const std::string_view name = host.substr(0, host.find(':'));
   return !name.empty() && name != "." && all_in(host_chars, host);
@@ -339,7 +339,7 @@ ParseResult check_request(RequestHead& head, const Facts& facts, std::optional<s
   if (facts.several_hosts || (!facts.host && head.version == Version::http_1_1)) return bad(HeadError::bad_host);
   head.has_host = facts.host.has_value();
   head.host = facts.host.value_or(std::string_view());
-  // It is part of the scope of every key. RFC 9112 3.2 has it empty only for URLs without an authority.
+  // Host is part of the scope of every key. RFC 9112 3.2 allows an empty Host only for URLs without an authority.
   if (head.has_host && !names_host(head.host)) return bad(HeadError::bad_host);
   if (authority) head.host = *authority;
   if (authority && !names_host(*authority)) return bad(HeadError::bad_host);
@@ -437,7 +437,7 @@ std::optional<std::string_view> Head::find(std::string_view name) const {
 bool Head::hop_by_hop(std::string_view name) const {
   if (is_hop_by_hop(name)) return true;
   if (!connection_names_fields) return false;
-  // Never hop-by-hop, even if Connection names them: without them the message would be a different one.
+  // These are never hop-by-hop, even if Connection names them: without them the message would mean something else.
   if (same_name(name, "content-length") || same_name(name, "host")) return false;
   for (const Field& field : fields) {
     if (same_name(field.name, "connection") && named_in_connection(field.value, name)) return true;

@@ -79,7 +79,7 @@ void Loop::turn(int milliseconds) {
       run_posted();
     }
   }
-  // Before the timers: work that only waited for its turn is not late.
+  // Run this before the timers: an operation that only waited for its turn must not time out.
   run_next_turn();
   renew_budget();
   wheel_.advance(now_tick());

@@ -192,7 +192,8 @@ class Service::Connection final : public Link, private Socket::Watcher {
     }
   }
 
-  // Between two pieces, waits for the client: it should send nothing, so any event ends the stream.
+  // Sends the pieces of the stream, and watches the client in the pauses: it should send nothing, so any event ends the
+  // stream.
   Task<void> stream(ServiceStream& source) {
     std::array<char, 1> unexpected{};
     while (!service_.stopping_) {

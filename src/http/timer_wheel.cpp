@@ -30,7 +30,7 @@ void TimerWheel::unlink(Timer& timer) {
 
 void TimerWheel::arm(Timer& timer, std::int64_t now, Duration after) {
   if (timer.armed()) unlink(timer);
-  // Rounded up, plus the part of the current tick that has already passed.
+  // Round up and add one tick, because part of the current tick has passed: a timer must not fire early.
   const Duration wait = std::clamp(after, Duration::zero(), longest);
   timer.due = std::max(now, fired_until_) + (wait + tick - Duration(1)) / tick + 1;
   const std::size_t slot = slot_of(timer.due);

@@ -90,7 +90,7 @@ Result<void> refuse_revoked(SSL_CTX& context, const std::string& file) {
     }
   }
   X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-  // A resumed session has no client certificate.
+  // Disable resumption: a resumed session would not check the client's certificate again.
   SSL_CTX_set_options(&context, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(&context, 0);
   return {};

@@ -288,8 +288,8 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
 }
 
 // Keeps no more connections, idle and busy, than were in use at a time in this window or the previous one. Closes those
-// that were idle the longest: with a pool full of connections too old for keyed requests, each of them would connect
-// anew.
+// that were idle the longest: if the pool were full of connections too old for keyed requests, each keyed request would
+// make a new one.
 void UpstreamPool::drop_surplus(std::size_t busy) {
   const std::size_t wanted = std::max({peak_, peak_before_, least_kept});
   const std::size_t most = std::min(limits_.max_idle, wanted > busy ? wanted - busy : 0);

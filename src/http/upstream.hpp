@@ -34,7 +34,7 @@ struct BodyChunk {
 class ResponseSource {
  public:
   virtual Task<BodyChunk> next(Duration limit) = 0;
-  // While the request is still being sent, a silent backend may be reading it.
+  // Whether the whole request was sent. Until then, a silent backend may still be reading it.
   virtual bool is_request_sent() const { return true; }
   virtual void done() = 0;
 
@@ -64,7 +64,7 @@ class CollectRoom {
 // Decides whether to wait longer for a response.
 class Patience {
  public:
-  // Whether to wait longer although the deadline has passed: then it is extended.
+  // Whether to wait longer although the deadline has passed. If so, moves the deadline.
   virtual bool extend(std::chrono::nanoseconds& deadline) const = 0;
 
  protected:

@@ -28,7 +28,7 @@ struct Pace {
   static constexpr std::chrono::seconds most_credit{10};
 
   std::size_t least_rate = 0;  // bytes a second; 0: any
-  // The response has begun and both sides talk: only silence is limited, not speed.
+  // Set once the response has begun to pass through: from then on only idle time is limited, not speed.
   bool conversation = false;
   Duration grace{};
   std::chrono::nanoseconds waited{};

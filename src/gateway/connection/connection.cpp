@@ -21,14 +21,14 @@ namespace {
 
 constexpr std::size_t first_buffer_size = 8192;
 
-// A connection in steady use keeps its memory for the next request.
+// How long a connection is idle before it releases its memory.
 constexpr Duration rest_after = std::chrono::seconds(1);
 
 // The wait for the first request of a connection that the kernel accepted before the drain began.
 constexpr Duration first_request_wait = std::chrono::seconds(1);
 
-// Lingering after a reply to a request that was not read completely. Most libraries read nothing before they have sent
-// everything.
+// Limits for lingering after a reply to a request that was not read completely. Most client libraries read the reply
+// only after they have sent the whole request.
 constexpr Duration linger_limit = std::chrono::seconds(30);
 constexpr Duration linger_silence = std::chrono::seconds(2);
 constexpr Duration linger_draining = std::chrono::seconds(1);  // when the process is ending
@@ -94,7 +94,7 @@ Task<void> Connection::run() {
     Io came = Io::ok;
     if (io_.buffer.empty()) came = co_await wait_for_request();
     if (came != Io::ok) break;
-    // From its first bytes on it counts as a request, unless the client leaves before the head is complete.
+    // A request counts from its first bytes on, unless the client leaves before the head is complete.
     fresh_ = false;
     RequestContext request(worker_, io_, scratch_);
     const RequestReader::MessageRead read = co_await reader_.read_head(request);
@@ -105,7 +105,7 @@ Task<void> Connection::run() {
   sometimes<"connection: the client does not read its response">(io_.socket.write_timed_out());
   sometimes<"connection: lingers">(after == After::linger);
   if (io_.socket.write_timed_out()) {
-    // Otherwise the kernel would keep the unsent bytes until the client reads them.
+    // Reset the connection, or the kernel would keep the unsent bytes until the client reads them.
     io_.socket.reset_on_close();
     worker_.metrics().slow_clients.add();
   } else if (after == After::linger) {
@@ -147,8 +147,9 @@ Task<void> Connection::refuse_plain_http() {
       request, problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https."));
 }
 
-// False even if the next request is already in the buffer, because the store may have been handed over. A new
-// connection that was in the listener's queue when the drain began may send its first request.
+// Once idle connections were closed for a drain, the connection serves no further request, not even one that is already
+// in its buffer: the store may have been handed over. A new connection that was in the listener's queue when the drain
+// began may send its first request.
 bool Connection::may_take_another() const {
   return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
 }

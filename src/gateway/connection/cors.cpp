@@ -25,7 +25,7 @@ constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),  s
 constexpr std::size_t most_asked_headers = 100;
 constexpr std::uint64_t preflight_seconds = 600;  // that a browser may cache the answer
 
-// The value of that field; empty if it is absent or repeated.
+// The value of the field with this name; empty if it is absent or repeated.
 std::string_view single(const http::RequestHead& head, std::string_view name) {
   std::string_view value;
   std::size_t count = 0;
@@ -42,7 +42,7 @@ void add_name(std::vector<std::string_view>& names, std::string_view name) {
   if (!name.empty() && !listed) names.push_back(name);
 }
 
-// A lookup or a stop names its operation's method in a header value, which preflights do not show.
+// A lookup or a stop names its operation's method in a header value; a preflight lists only header names.
 bool is_about_another_request(const http::RequestHead& head) {
   for (const http::Field& field : head.fields) {
     if (!same_name(field.name, "Access-Control-Request-Headers")) continue;

@@ -21,7 +21,7 @@ class CorsGrant {
   // Whether the request's origin is allowed.
   bool allowed() const { return !origin_.empty(); }
 
-  // Adds its fields to those of a response. For an origin that is not allowed, or a request without one, adds only
+  // Adds the CORS fields to those of a response. For an origin that is not allowed, or a request without one, adds only
   // Vary, so that caches do not share the response between origins.
   void apply(Fields& fields) const;
 

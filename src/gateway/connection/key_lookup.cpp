@@ -1,5 +1,5 @@
-// Lookup and stop by key. The request is identified like the operation it is about: with that one's method and path,
-// and its own caller and key. The fingerprint is not compared, so the key must belong to a caller.
+// Lookup and stop by key. The request is identified with the method and path of the operation that it is about, and
+// with its own caller and key. The fingerprint is not compared, so the key must belong to a caller.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view lookup_field = "Idempotency-Lookup";
 constexpr std::string_view stop_field = "Idempotency-Stop";
 
-// Gives the head the method and target of the operation while this lives.
+// While this lives, the head has the method and target of the operation.
 class AsOperation {
  public:
   AsOperation(http::RequestHead& head, std::string_view method)
@@ -47,7 +47,7 @@ std::unexpected<Problem> refused(ProblemKind kind, std::string detail) {
   return std::unexpected(problem(kind, std::move(detail)));
 }
 
-// Permanent, unlike the problem of a key that does not exist yet: retrying is no use.
+// Retrying is no use here, because the path has no keys. A key that is not in the store may still be recorded later.
 std::unexpected<Problem> no_keys_here() {
   Problem none = problem(ProblemKind::key_not_found, "This path has no keys for that method.");
   none.retryable = Retryable::no;

@@ -29,7 +29,7 @@ void KeyedHandler::begin_reply() {
 Task<void> KeyedHandler::write_beside() {
   written_.clear();
   const http::Transfer reply = co_await writer_.write(*request_);
-  writer_.reply().source.reset();  // once the client has left, its source must not delay the exchange
+  writer_.reply().source.reset();  // free it: after a client has left, the source must not delay the exchange
   if (reply == http::Transfer::cut_off) end_cut_reply();
   written_.set();
 }

@@ -262,7 +262,7 @@ Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read, co
   }
 }
 
-// The store may be gone before the client reads the reply.
+// The reply does not need the store, which may be handed over before the client reads it.
 Task<void> RequestReader::answer_unread(RequestContext& request) {
   unread_refused_ = false;
   io_.socket.restore();

@@ -46,7 +46,7 @@ class RequestReader final : public BodyKeeper {
   // read_body().
   bool take_body_at_hand(std::size_t limit);
   Task<MessageRead> read_body(RequestContext& request, const BodyBounds& bounds);
-  // The body that one of these has read; valid until drop_body().
+  // The body that take_body_at_hand() or read_body() has read; valid until drop_body().
   std::string_view body() const { return body_; }
   // The body, if it is not in memory. Null: it is.
   SpooledBody* large_body() const { return spooled_.get(); }

@@ -1,5 +1,5 @@
-// Conditional requests for backends without ETags, as far as heads decide: which responses get a tag, which writes are
-// checked, and which GET checks them. The check itself is conditional_write.hpp.
+// Conditional requests for backends without ETags: the decisions that need only heads, such as which responses get a
+// tag, which writes are checked, and which GET checks them. The check itself is conditional_write.hpp.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,8 @@ struct Tagging {
 inline constexpr std::size_t most_tagged_body = std::size_t{1} << 20U;
 inline constexpr Duration longest_tagged_wait = std::chrono::seconds(2);
 
-// Takes out of the request what would make more than one form of the representation.
+// Takes the conditions of If-None-Match, and removes Accept-Encoding, so that the representation has one form, and an
+// If-Modified-Since that If-None-Match overrides.
 Tagging begin_tagging(http::RequestHead& head);
 
 // Whether this response is to be held until its tag is known.

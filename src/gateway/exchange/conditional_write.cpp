@@ -11,7 +11,7 @@ namespace once::gateway {
 
 namespace {
 
-// When many writers claim and release the same record, a store may refuse some of them although nothing was done.
+// When many writers claim and release the same record, a store may refuse some of these ops without executing them.
 constexpr int most_refusals = 5;
 constexpr Backoff refused_pauses(std::chrono::milliseconds(50), std::chrono::milliseconds(400));
 // A GET is safe to send again: its connection may have been closed while it was idle.

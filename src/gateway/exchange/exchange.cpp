@@ -471,7 +471,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
                                               {"operation", to_hex(prefix_of(op_.id))},
                                               {"error", op_.error},
                                               {"trace", http::trace_id(request_->head)}});
-    // Once the lease has ended, the record is unknown by itself.
+    // In a shared store the outcome becomes unknown when the lease ends, so no retry is needed.
     if (!shared_) end_later(reply_outcome_);
   }
   co_return op_.status;

@@ -1,8 +1,9 @@
-// The life of a keyed request: claim, forward, record, reply. Every decision is a value from core/. This file has the
-// order of the steps, and that order is the promise: the claim is durable before the first byte goes to the backend,
-// and the outcome is durable before the first byte goes to the client.
+// The life of a keyed request: claim, forward, record, reply. Every decision is a value from core/. The order of the
+// steps is the guarantee: the claim is durable before the first byte goes to the backend, and the outcome is durable
+// before the first byte goes to the client. Exceptions: requests that are forwarded while the store is down
+// (exchange_bypass.cpp), and responses that stream (exchange_stream.cpp).
 //
-// It fills in a Reply and does not see the client's connection: a disconnect changes nothing.
+// It fills in a Reply and does not see the client's connection: a disconnect does not cancel an execution.
 #pragma once
 
 #include <optional>
@@ -199,8 +200,8 @@ class Exchange {
   Fields for_backend_;            // added to the request
   Fields stored_fields_;          // of the response, part of the outcome
   Fields unstored_fields_;        // of the response, for this client only
-  BackendPolicy backend_policy_;  // by the backend, of its response
-  OutcomeBytes reply_outcome_;    // the response as its client gets it; what is recorded may be dropped by then
+  BackendPolicy backend_policy_;  // from the Idempotency-Policy field of the response
+  OutcomeBytes reply_outcome_;    // the encoded response for the reply
 };
 
 }  // namespace once::gateway

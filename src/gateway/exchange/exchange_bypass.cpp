@@ -5,9 +5,9 @@
 
 namespace once::gateway {
 
-// The store is down and the route prefers an unprotected request to none. If another request was given the claim by the
-// time the answer is here, the answer is recorded under that claim. The claim `asked` for may have been made although
-// the store did not confirm it, so it is ended in the background.
+// The store is down and the route forwards requests unprotected instead of refusing them. If another request was given
+// the claim by the time the answer is here, the answer is recorded under that claim. The claim `asked` for may have
+// been made although the store did not confirm it, so it is ended in the background.
 Task<void> Exchange::bypass(Nonce asked) {
   for_backend_.clear();
   for_backend_.add("X-Request-Id", request_->request_id);

@@ -48,7 +48,8 @@ void ExchangeClaimant::store_answered(const Op& op) {
   if (quota_ != nullptr) quota_->answered(op);
 }
 
-// A granted claim is always ended: there are at most as many as requests in progress when the store went down.
+// The limit does not apply to granted claims: there are at most as many as requests were in progress when the store
+// went down.
 void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
   if (claim == Stands::perhaps && ports_.metrics.unsettled.value() >= most_unsettled) return;
   if (claim == Stands::yes && quota_ != nullptr) quota_->ends_later(end);

@@ -95,7 +95,7 @@ StreamRecorderPorts Exchange::recorder_ports() {
           .readers = ports_.streams->readers()};
 }
 
-// A half-closed client may still read a response that is no event stream, as it may without streaming (0005).
+// The presence is watched only for event streams: a half-closed client may still read any other response.
 StreamReaderPorts Exchange::reader_ports(std::string_view content_type) const {
   return {.store = ports_.store,
           .waiters = ports_.waiters,
@@ -221,7 +221,7 @@ bool Exchange::came_whole(StreamEnd end, const Streamed& streamed) const {
   return ended && is_provably_whole(streamed.answer);
 }
 
-// Records the end of the stream. A complete one ends cleanly for its readers only after that.
+// Records the end of the stream. Readers of a complete stream get a clean end only after that.
 Task<void> Exchange::settle_stream(StreamEnd end, const Streamed& streamed) {
   reply_->came_whole = came_whole(end, streamed);
   if (end == StreamEnd::lost) {

@@ -56,7 +56,7 @@ Task<BackendAnswer> ResourceBackend::send(const BackendRequest& request) {
   BackendRequest permitted = request;
   permitted.permit = &permit;
   answer = co_await write_.backend().send(permitted);
-  // A head that reports success counts, whatever happens to its body.
+  // The status decides whether the write ends a life, even if the body was truncated.
   const int reported = is_answered(answer.delivery) ? answer.head->status : answer.begun_status;
   if (reported != 0) {
     std::optional<Problem> half = co_await write_.answered(reported);

@@ -82,7 +82,7 @@ bool begins_with_variable(std::string_view name, std::string_view family) {
   return same_variable(name.substr(0, family.size()), family);
 }
 
-// Fields that every request relies on, whatever its route.
+// Fields that Once or a backend relies on, whatever the route.
 bool is_relied_on(std::string_view name) {
   return same_name(name, "Authorization") || same_name(name, "Cookie") || same_name(name, "Host") ||
          begins_with_variable(name, "Content-") || begins_with_variable(name, "Idempotency-") ||
@@ -100,7 +100,8 @@ bool names_another_url(std::string_view name) {
   return same_variable(name, "X-Original-URL") || same_variable(name, "X-Rewrite-URL");
 }
 
-// `Digest a="b", c=d` is one credential, `Basic eDp5,Bearer abc=` two.
+// Whether the text after a comma continues the credentials before it: `Digest a="b", c=d` is one credential, `Basic
+// eDp5,Bearer abc=` is two.
 bool is_parameter(std::string_view text) {
   const std::size_t equals = text.find('=');
   return equals != std::string_view::npos && is_token(trim(text.substr(0, equals))) &&
@@ -109,9 +110,9 @@ bool is_parameter(std::string_view text) {
 
 }  // namespace
 
-// Of two Cookie fields that were joined with a comma, the last cookie of the first and the first of the second are one
-// pair now. Each part of such a pair counts as a cookie, beside the whole: a comma in a value that names the caller
-// could be either, so the caller is ambiguous then.
+// When two Cookie fields were joined with a comma, the last cookie of the first field and the first of the second look
+// like one pair. Each part of such a pair is added as a cookie, besides the whole pair. The comma may also belong to
+// the value, so a cookie that names the caller is then ambiguous.
 void separate_cookies(const http::Field& field, std::vector<http::Field>& added) {
   for (const std::string_view pair : split(field.value, ';')) {
     if (!pair.contains(',')) continue;

@@ -99,7 +99,7 @@ AskedHost::AskedHost(const http::RequestHead& head, const HostNames& names, Peer
   parts_[2] = forwarded_;
 }
 
-// Separated by line ends, which no header can contain.
+// The names are separated by line ends, which no header can contain.
 void AskedHost::add_names(std::string& to, std::string_view list, const HostNames& names) {
   for (const std::string_view name : split(list, ',')) to.append(names.name_of(trim(name), scratch_)).append("\n");
 }

@@ -34,12 +34,13 @@ std::string_view scheme_of(std::string_view credentials) {
   return credentials.substr(0, credentials.find_first_of(" \t"));
 }
 
-// A payment is made for one try and is not about who pays: a client without other credentials is anonymous.
+// Payment credentials are made for one attempt and do not identify the caller: a client without other credentials is
+// anonymous.
 bool is_payment(std::string_view credentials) {
   return iequals(scheme_of(credentials), "Payment");
 }
 
-// Nothing, blanks, or these in quotes.
+// Whether the value is empty or blank, with or without quotes.
 bool is_empty_value(std::string_view value) {
   value = trim(value);
   if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"'))
@@ -47,7 +48,7 @@ bool is_empty_value(std::string_view value) {
   return value.empty();
 }
 
-// A scheme alone, as clients send it whose token is not set.
+// Whether there is only a scheme: a client whose token is not set sends this.
 bool lacks_credentials(std::string_view value) {
   constexpr std::array<std::string_view, 2> schemes = {"Bearer", "Basic"};
   const std::string_view scheme = scheme_of(value);
@@ -55,8 +56,8 @@ bool lacks_credentials(std::string_view value) {
   return is_empty_value(value.substr(scheme.size()));
 }
 
-// Signatures over time and nonce belong to someone, but change with every try: as a caller, a retry would be another
-// one and would execute again.
+// Whether the credentials are a signature over a time or a nonce. It changes with every attempt, so a retry would count
+// as another caller and execute again.
 bool is_signature(std::string_view credentials) {
   constexpr std::array<std::string_view, 8> schemes = {
       "AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", "Signature", "Hawk", "Digest", "Negotiate", "NTLM", "PrivateToken"};
@@ -194,8 +195,8 @@ void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& 
   add_source(source, claim);
 }
 
-// On a route whose only source is a header of a trusted proxy, the program takes that proxy's place, so that a gateway
-// behind the proxy computes the same ids.
+// On a route whose only source is a header of a trusted proxy, the verified caller is used as the value of that header,
+// so that a gateway behind the proxy computes the same ids.
 void ScopeParts::add_verified(const Policy& policy, std::string_view caller) {
   verified_ = true;
   if (policy.caller.size() == 1 && policy.caller.front().kind == Kind::proxy_header) {

@@ -38,7 +38,7 @@ class TokenCache {
   using TokenDigest = Blob<32, struct TokenDigestTag>;  // never the token itself
   using Tokens = std::unordered_map<TokenDigest, std::shared_ptr<const VerifiedToken>>;
 
-  // Valid from this time on only: if the clock is set back, a token that had expired is good again.
+  // Not used before `since`: if the clock is set back, a token that had expired may be valid again.
   struct Refusal {
     TokenFault fault;
     Time since;

@@ -34,7 +34,8 @@ std::string_view name_of(CallerLimit limit);
 class ExpiringBytes {
  public:
   void add(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
-  // Coarser: up to half of their life too long, so that they leave buckets to what lives longer.
+  // Like add(), but the bytes may be counted for up to half of their life too long, which leaves more buckets to bytes
+  // that live longer.
   void add_briefly(std::size_t bytes, Duration life, std::chrono::nanoseconds now);
   // Releases bytes that were added, and would have been released at `until`.
   void remove(std::size_t bytes, std::chrono::nanoseconds until, std::chrono::nanoseconds now);
@@ -50,7 +51,7 @@ class ExpiringBytes {
   void add(std::size_t bytes, std::chrono::nanoseconds life, std::chrono::nanoseconds width,
            std::chrono::nanoseconds now);
 
-  // Nine for equal lifetimes, three for bytes that were added briefly, four for the rest.
+  // Nine buckets are for equal lifetimes, three for bytes that were added briefly, four for the rest.
   std::array<Bucket, 16> buckets_;
 };
 
@@ -79,7 +80,7 @@ class CallerTable {
   // Updates the bytes counted for a record, from `was` to `is`.
   void stored(const TenantTag& caller, const CallerLimits& limits, const StoredBytes& was, const StoredBytes& is,
               std::chrono::nanoseconds now);
-  // The store keeps these bytes for a while, although they belong to no record any more.
+  // Counts bytes that the store still keeps for a while, although they belong to no record any more.
   void left(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
             std::chrono::nanoseconds now);
   // The store has removed the record before it expired.
@@ -95,7 +96,7 @@ class CallerTable {
   struct Entry {
     TenantTag caller{};
     std::size_t in_flight = 0;
-    double keys = 0;  // new keys that may still come at once
+    double keys = 0;  // new keys that the caller may still use at once
     std::chrono::nanoseconds keys_at{};
     std::chrono::nanoseconds full_at{};  // when `keys` is full again
     ExpiringBytes stored;

@@ -95,8 +95,8 @@ class KeyQuota {
   std::size_t head_ = 0;  // bytes of the first chunk
   Kept kept_;
   Duration life_{};
-  StoredBytes caller_bytes_;   // as counted
-  StoredBytes network_bytes_;  //
+  StoredBytes caller_bytes_;   // counted for the caller
+  StoredBytes network_bytes_;  // counted for the network
 };
 
 // The refusal for a new key over the limit; nullopt if the request may continue. A key that the store has is not new.

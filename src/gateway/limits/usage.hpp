@@ -1,5 +1,5 @@
 // The process's use of its limits: keyed requests in progress, and memory of bodies. Shared by the workers. Over a
-// limit, new requests are refused before they use any.
+// limit, new requests are refused before they use memory.
 #pragma once
 
 #include <array>

@@ -300,8 +300,8 @@ void PassThrough::watch_client() {
   if (const auto what = client_.socket.watch(*this)) peer_moved(*what);
 }
 
-// A half-closed client is served to the end, unless its response has none. While queued it is assumed to have left:
-// most have, and the reply asks the others to retry.
+// A half-closed client is served to the end of its response, unless that is an event stream, which has no end. While
+// queued it is assumed to have left: most have, and the reply asks the others to retry.
 void PassThrough::peer_moved(Socket::Peer what) {
   sometimes<"pass: the client left while a connection is made">(looking_ && what != Socket::Peer::bytes);
   if (looking_ && what != Socket::Peer::bytes) request_->backend.group().give_up(turn_);
@@ -384,7 +384,8 @@ Task<PassedResult> PassThrough::relay() {
   co_return result;
 }
 
-// Only a hint: a client that does not wait for it is not affected, and one that has left is noticed elsewhere.
+// 100 Continue is only a hint: a client that does not wait for it is not affected, and one that has left is noticed
+// elsewhere.
 Task<void> PassThrough::ask_for_body() {
   if (upload_ != Upload::running || client_.pace.bytes > 0) co_return;
   body_asked_for_ = true;

@@ -1,5 +1,5 @@
-// Requests that Once does not protect are streamed in both directions as they arrive; nothing is delayed or stored.
-// Server-sent events, long polls, uploads, and WebSocket or other upgrades that are allowed.
+// Streams requests that Once does not protect, in both directions as the bytes arrive: server-sent events, long polls,
+// uploads, and WebSocket or other upgrades that are allowed. Only a response that may get an ETag is held back.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ struct PassedRequest {
   http::CollectRoom* tag_room = nullptr;
   const CorsGrant* cors = nullptr;  // the CORS fields to add
   PassObserver* observer = nullptr;
-  // Begun, and ended by the caller. Once the write was sent, a client that leaves does not cancel it, because its
-  // outcome must be known.
+  // The resource write that this request is; null: none. The caller begins and ends it. Once the write was sent, a
+  // client that leaves does not cancel it, because its outcome must be known.
   ResourceWrite* write = nullptr;
   std::string_view body = {};  // the body of a write, read completely and framed by Once
   UpstreamUse* use = nullptr;  // filled in up to the head of the response, unless it is null

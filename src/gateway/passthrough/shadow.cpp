@@ -132,14 +132,14 @@ void Shadow::answered(const http::ResponseHead& head) {
 void Shadow::end(std::optional<ProblemKind> problem) {
   if (!verdict_ && !claiming_) decide(Shadowed::incomplete);
   answer_.delivery = delivery_of(answer_.status, problem);
-  // The body passed unparsed, so only the setting that needs no check of it applies.
+  // The body was not checked for completeness, so only `unframed: unknown`, which needs no such check, is applied.
   const bool unproven = answer_.unframed && policy_.record.unframed == Unframed::unknown;
   if (unproven && answer_.delivery == Delivery::whole) answer_.delivery = Delivery::unframed;
   answer_.known.set();
 }
 
 Task<void> Shadow::keep_books(std::shared_ptr<Shadow> self) {
-  // Neither the store nor the loop may be handed over before this has ended.
+  // Until this has ended, the store must not be handed over and the worker must not end its drain.
   self->worker_.hold();
   self->worker_.metrics().may_need_store.add();
   co_await self->claim_and_finish();

@@ -82,11 +82,11 @@ class LiveStream {
   // silent.
   void ask_owner_to_look() { owner_should_look_.store(true, std::memory_order_relaxed); }
 
-  // A caller or an operator has recorded that it ends here. Its readers are cut off, and its owner ends the request.
+  // A caller or an operator has stopped the stream in the store: cuts off its readers, and its owner ends the request.
   void stop();
   bool is_stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-  // By the owner.
+  // The functions down to all_read_store() are called by the owner.
   bool should_look() { return owner_should_look_.exchange(false, std::memory_order_relaxed); }
   void hand_over(const Nonce& nonce);
   // The encoded response without its body.
@@ -111,7 +111,7 @@ class LiveStream {
     std::vector<OutcomeBytes> chunks = {};
   };
   HeldChunks held() const;
-  // The first chunk. Null: a reader that starts now would miss the beginning.
+  // The head. Null while relaying, because a reader that starts now would miss the beginning.
   OutcomeBytes head() const;
 
   struct Look {

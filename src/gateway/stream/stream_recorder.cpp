@@ -176,8 +176,8 @@ Task<void> StreamRecorder::append_gathered() {
 
 Task<Recorded> StreamRecorder::append(OutcomeBytes chunk) {
   append_.outcome = std::move(chunk);
-  // Without the execution, so only under the old claim: a newer claim that was handed over has no chunks yet, and this
-  // one would not be its first.
+  // Append only under the current claim, so do not pass the execution: a newer claim that was handed over has no chunks
+  // yet, and this chunk would not be its first.
   co_await ports_.claimant.end(append_, limits_.lease);
   NewerClaim newer = NewerClaim::none;
   if (append_.status == OpStatus::lost) newer = co_await take_newer_claim();

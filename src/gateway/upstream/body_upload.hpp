@@ -17,7 +17,7 @@
 
 namespace once::gateway {
 
-// A body in memory, sent in pieces.
+// A body in memory. read() returns the rest from the offset on in one piece.
 class MemoryBody final : public BodySource {
  public:
   explicit MemoryBody(std::string_view bytes) : bytes_(bytes) {}
@@ -67,7 +67,7 @@ class BodyUpload final : public http::ResponseSource, public http::Patience {
   // Call after the sender has ended.
   http::UpstreamConnectionPtr take_connection() { return std::move(connection_); }
 
-  // Reads the response. Times out while the response is complete but the request is not.
+  // Reads the response. After its end, waits up to `limit` for the rest of the request to be sent.
   Task<http::BodyChunk> next(Duration limit) override;
   bool is_request_sent() const override { return end_.has_value(); }
   void done() override;

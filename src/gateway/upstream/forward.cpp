@@ -42,7 +42,8 @@ void append_host(std::string& out, std::string_view value) {
   out.append(value.empty() ? "Host:" : "Host: ").append(value).append("\r\n");
 }
 
-// One hop less than the client sent. With 0 hops the request was answered here and never forwarded.
+// Appends Max-Forwards with one hop less than the client sent. With 0 hops the request was answered here and never
+// forwarded.
 void append_hops(std::string& out, const http::RequestHead& head) {
   const auto hops = hops_left(head);
   if (!hops) return;

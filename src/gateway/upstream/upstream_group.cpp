@@ -11,7 +11,7 @@ using http::UpstreamConnectionPtr;
 
 namespace {
 
-// Per thread and server, however many were in use.
+// The most idle connections per thread and server, however many were in use.
 constexpr std::size_t most_idle = 1024;
 // The retry budget: the number of requests that pay for one retry, and the retries that may be made at once after a
 // quiet time.
@@ -227,7 +227,7 @@ void UpstreamGroup::wake(Waiting& waiting) {
   ports_.loop.post(waiting);
 }
 
-// First come, first served, except that later requests may take a server that an earlier one could not reach.
+// Wakes queued requests in their order, except that later ones may take a server that an earlier one could not reach.
 void UpstreamGroup::connection_free() {
   for (Waiting* waiting = first_; waiting != nullptr;) {
     Waiting* const next = waiting->after;

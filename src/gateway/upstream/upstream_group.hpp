@@ -47,7 +47,7 @@ class UpstreamGroup final : private http::PoolListener {
   UpstreamGroup& operator=(const UpstreamGroup&) = delete;
   ~UpstreamGroup();
 
-  // One request's way to a connection. Until something is sent it may be tried again with another server.
+  // One request's choice of a server and its place in the queue. Until something is sent, another server may be tried.
   class Turn {
    public:
     bool busy() const { return busy_; }
