@@ -91,7 +91,6 @@ class SimBackend::Sending : public Work {
 };
 
 Task<BackendAnswer> SimBackend::send(const BackendRequest& request) {
-  // Connecting may take long.
   if (!healed_ && world_.draw.percent(setup_.connects_slowly)) {
     co_await sleep_for(home_, world_.draw.between(1ms, slowest_connect));
   }
@@ -136,7 +135,7 @@ void SimBackend::begin(Sending& sending) {
 }
 
 void SimBackend::arrive(Request request, Plan plan) {
-  // If the gateway died, its bytes may or may not have reached the kernel.
+  // If the gateway has died, the request may not have reached the kernel before.
   if (cut_off_ && world_.draw.one_in(2)) return;
   request.execution = history_.executed(request.asked, request.nonce, request.fence);
   if (database_ != nullptr && plan == Plan::fails && world_.draw.one_in(2)) return fail(request);

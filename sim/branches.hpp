@@ -1,6 +1,5 @@
 // Which branches of production code (base/sometimes.hpp) the seeds of a run have taken. A branch that the fixed seeds
-// of
-// `./test` do not take is listed with the reason.
+// of `./test` do not take is listed with the reason.
 #pragma once
 
 #include <cstddef>

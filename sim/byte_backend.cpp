@@ -115,14 +115,14 @@ void ByteBackend::read(Connection& connection, std::string_view bytes) {
   serve(connection, request);
 }
 
-// A body that stays incomplete may have swallowed the next request.
+// Checks that an incomplete body does not contain the next request.
 void ByteBackend::judge_part(const Message& request, std::size_t fresh) {
   const std::size_t seen = request.body.size() - std::min(request.body.size(), fresh + other_request.size());
   if (request.body.find(other_request, seen) == std::string::npos) return;
   history_.violated("another request is in the body of " + request.target);
 }
 
-// Usually for as long as gateways try to write to this connection.
+// Stops reading for a while. Half of these pauses last just longer than the timeout of the request.
 void ByteBackend::stop_reading(Connection& connection, const Message& request) {
   connection.peer->set_reading(false);
   Connection* const stopped = &connection;
@@ -365,7 +365,7 @@ void ByteBackend::checked(Connection& connection, std::optional<int> status) {
     known.down_since.reset();
     if (!known.up_since) known.up_since = world_.now();
   }
-  // An unanswered check may have been given up by the gateway itself.
+  // A check without an answer does not prove that the server is down: the gateway may have given it up.
   if (status && known.bad >= setup_.bytes.health.failures && !known.down_since) known.down_since = world_.now();
 }
 

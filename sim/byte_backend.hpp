@@ -34,7 +34,7 @@ class ByteBackend {
   // timeouts.stream_idle of routes without keys.
   static constexpr Duration pass_idle = std::chrono::seconds(10);
 
-  // The number of requests without a key; each has its own.
+  // The number of requests without a key so far. Each gets its own number.
   unsigned strangers = 0;
   // The callers whose tunnels it has reset.
   std::set<unsigned> reset_tunnels;
@@ -55,7 +55,7 @@ class ByteBackend {
   // The execution whose event stream is being sent on this connection, and is neither broken nor silent.
   std::optional<unsigned> streams_on(std::uint64_t link) const;
 
-  // The complete unsafe requests without a key that arrived, by number: each may arrive once.
+  // Closes the backend's side of all connections.
   void closes_everything();
 
  private:

@@ -112,7 +112,7 @@ void ByteClients::ended(Connection& connection) {
   connection.peer->close();
 }
 
-// The response was cut off, and the client can see that.
+// Reports a response that was visibly cut off.
 void ByteClients::report_part(Connection& connection) {
   const Waiting first = std::move(connection.waiting.front());
   const Message& part = connection.seen.message();
@@ -382,7 +382,7 @@ void ByteClients::pass(Connection& connection, unsigned caller) {
   write(connection, text, manner);
 }
 
-// Uses a key that other requests of this caller have used: the request must pass whatever happens with the key.
+// Sends a request with a key that other requests of this caller have used. It must pass, whatever happens with the key.
 void ByteClients::shadow(Connection& connection) {
   Draw& draw = world().draw;
   const unsigned caller = first_shadow_caller + static_cast<unsigned>(draw.below(shadow_callers));
@@ -397,7 +397,7 @@ void ByteClients::shadow(Connection& connection) {
   write(connection, text, manner);
 }
 
-// With a body the request must not upgrade: what follows would be read twice.
+// Asks for an upgrade. With a body it must be ignored: the rest of the body would also be read as bytes of the tunnel.
 void ByteClients::upgrade(Connection& connection, unsigned caller, bool with_body) {
   Draw& draw = world().draw;
   const std::string token = token_of(caller);
@@ -433,7 +433,7 @@ void ByteClients::malformed(Connection& connection, unsigned caller) {
   std::string text(bad_requests[draw.below(bad_requests.size())]);
   expect(connection, "POST", caller, {});
   if (draw.one_in(4)) {
-    // Valid up to its body.
+    // The head is valid, and the body is malformed.
     text = fmt::format(
         "POST /pass/{} HTTP/1.1\r\nHost: h0.test\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n", caller,
         token_of(caller));

@@ -24,7 +24,7 @@ inline constexpr std::string_view number_field = "X-Number";
 // The last bytes of every body that a backend sends: without them it is incomplete.
 inline constexpr std::string_view body_end = " end.";
 
-// In responses with a known end: one that ends with its connection may be cut off anywhere without notice.
+// A field of responses whose end is marked. A response that ends with its connection may be cut off without notice.
 inline constexpr std::string_view framed_field = "X-Framed";
 
 // "tok-7.": identifies the caller that a text belongs to.

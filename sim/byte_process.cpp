@@ -137,11 +137,12 @@ ServingSettings ByteProcess::settings() const {
     all.routes.push_back(pays);
   }
   all.limits = setup.limits;
-  // Stored bytes may outlast the simulation, and in the end every caller must get an answer.
+  // In the end every caller must get an answer, so lift the limits per caller: bytes may stay stored until after the
+  // run.
   if (healed_) all.limits.caller = all.limits.address = {};
-  // Always count stored bytes.
+  // Set a limit that is never reached, so that stored bytes are always counted.
   if (all.limits.caller.stored_bytes == 0) all.limits.caller.stored_bytes = std::size_t{1} << 40U;
-  // One reader may use all the memory, and one body all the disk.
+  // Lift these limits, too: one reader may use up the memory, and one body the disk space.
   if (healed_ && setup.streams.any()) all.limits.max_body_memory = Limits().max_body_memory;
   if (healed_) all.limits.max_spool = Limits().max_spool;
   all.timeouts = setup.timeouts;
@@ -222,8 +223,8 @@ void ByteProcess::reload() {
   if (!gateway_.reload(settings())) parts_.world.after(100ms, [this] { reload(); });
 }
 
-// A response arrived before its request was sent completely. Sends another request soon, because idle connections are
-// reused only for a moment: it must not get that connection.
+// A response arrived before its request was sent completely, so its connection must not be reused. Sends another
+// request soon, because idle connections are reused only for a moment.
 void ByteProcess::follow_half_written() {
   if (healed_ || !parts_.world.draw.one_in(2)) return;
   parts_.world.after(parts_.world.draw.between(1ms, 300ms), [this] {
@@ -238,7 +239,7 @@ void ByteProcess::check_abandoned(std::uint64_t link) {
                            setup.call_resets == 0 && setup.weather.cuts == 0 && setup.streams.stops == 0;
   if (!alive_ || healed_ || !undisturbed) return;
   const auto execution = parts_.backend.streams_on(link);
-  // It may have been decided just before its reader came.
+  // The gateway may have abandoned the stream just before its reader came.
   if (!execution || !clients_.reads_since(*execution, parts_.world.now() - 1s)) return;
   parts_.history.violated(fmt::format("the stream of execution {} was abandoned although it was read", *execution));
 }
@@ -309,7 +310,7 @@ void ByteProcess::report(const Asked& asked, const Message& response, ByteClient
   const auto given = streams.asked_of(response);
   const bool compared = form == ByteClients::Form::request;
   if (!compared && given) answer.asked.content = given->content;
-  // Whatever is recorded is replayed unchanged.
+  // Append the status and two fields, which a replay must repeat, so that they are compared, too.
   if (!problem && !answer.body.starts_with("resolved=")) {
     answer.body +=
         fmt::format(" {} {} {}", response.status, response.field("X-Caller"), response.field("Content-Type"));

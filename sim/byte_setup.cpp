@@ -118,7 +118,7 @@ void draw_large_requests(std::uint64_t seed, ByteSetup& setup) {
   if (draw.one_in(3)) setup.limits.max_spool = 10'000;
 }
 
-// Likewise.
+// Uses its own random bits, so that runs without evading requests did not change when these were added.
 void draw_evasion(std::uint64_t seed, ByteSetup& setup) {
   Draw draw(seed ^ 0xeaad'0e21);
   if (draw.one_in(3)) setup.evaders = static_cast<unsigned>(draw.between(5, 40));
@@ -184,7 +184,7 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   if (setup.streams.any()) setup.streams.losses = draw_losses(seed);
   draw_large_requests(seed, setup);
   draw_evasion(seed, setup);
-  // Each of them alone fits into memory.
+  // Limit the size of events, so that each of them alone fits into memory.
   if (setup.memory_is_short()) setup.streams.large_event = std::min<std::size_t>(setup.streams.large_event, 3000);
   return setup;
 }

@@ -18,7 +18,7 @@ constexpr unsigned first_work = 2000;  // in the history; operations of clients 
 OperationId work_id(unsigned work) {
   OperationId id;
   id.bytes.fill(0x6a);
-  id.bytes[3] = id.bytes[4] = static_cast<std::uint8_t>(work);  // of the name and the shard, too
+  id.bytes[3] = id.bytes[4] = static_cast<std::uint8_t>(work);  // so that the name and the shard differ, too
   return id;
 }
 
@@ -71,7 +71,7 @@ Task<void> Guards::run(Call& call, Duration wait) {
   co_await work_on(call, claimed);
 }
 
-// As Engine::claim_or_wait(). The entry of a holder only shows whether a call of run() is executing.
+// Does the same as Engine::claim_or_wait(). The entry of a holder only shows whether a call of run() is executing.
 Task<ClaimResult> Guards::claim_or_wait(Call& call, Duration wait) {
   Op& op = call.op;
   OwnerWait owner({.store = ports_.lanes, .waiters = ports_.waiters, .home = ports_.home, .clock = ports_.clock}, wait);
@@ -111,7 +111,7 @@ Task<void> Guards::work_on(Call& call, const ClaimResult& claimed) {
     serial = upkeep_.keep(call.lease, call.steps, running());
     if (wakes || !armed()) wake();
   }
-  // Work often looks whether it still owns its claim.
+  // The work regularly checks whether it has lost its claim.
   const Duration lease = std::min<Duration>(op.terms.lease, 30s);  // it has no end if the owner is the process
   const Duration length = draw.one_in(3) ? draw.below(3 * lease) : draw.below(Duration(2s));
   const Duration step = draw.between(100ms, 2s);
@@ -122,7 +122,7 @@ Task<void> Guards::work_on(Call& call, const ClaimResult& claimed) {
   if (has_lease(call)) upkeep_.let_go(serial);
   notes_end_of_work(call);
   if (cut_off_) co_return;
-  // A holder that is gone ends nothing.
+  // Some holders drop their claim without ending it.
   const bool dropped = is_held(call) && draw.one_in(6);
   if (dropped) co_return;
   const bool told = !draw.one_in(5);
@@ -144,7 +144,7 @@ Task<void> Guards::end(Call& call, bool told) {
   if (is_held(call) && draw.one_in(4)) {
     call.op.record.reset();
     co_await claimant_.release(call.op);
-    // The answer of a release may be lost: its caller repeats it.
+    // The answer of a release may be lost, so half of the callers repeat it.
     if (call.op.status == OpStatus::failed && draw.one_in(2)) co_await claimant_.release(call.op);
     ports_.waiters.notify(call.op.id);
     co_return;
@@ -153,7 +153,7 @@ Task<void> Guards::end(Call& call, bool told) {
   co_await finish(call, state);
 }
 
-// As Engine::finish().
+// Does the same as Engine::finish().
 Task<void> Guards::finish(Call& call, State state) {
   Op& op = call.op;
   op.verb = Verb::finish;
@@ -174,7 +174,7 @@ void Guards::end_in_background(Op end, Stands claim, std::shared_ptr<const void>
   if (upkeep_.end(std::move(end), claim, running()) == guard::ClaimUpkeep::Wake::yes) wake();
 }
 
-// As the thread of guard::Background does when it is woken: it looks at what is due, and sleeps until the next.
+// Wakes the upkeep, like the thread of guard::Background: due() runs what is due, then sets a timer for the next.
 void Guards::wake() {
   if (!busy_ && !cut_off_) ports_.home.arm(*this, 0ms);
 }

@@ -133,7 +133,8 @@ void History::store_acted(const Op& op) {
   store_clock_at(clock_->now());
   world_.note(fmt::format("store: {}", op_text(op)));
   if (op.status == OpStatus::failed) {
-    // The write may have happened, although no client got an answer.
+    // A full store wrote nothing. After any other failure the write may have happened, although no client got an
+    // answer.
     if (op.fault == StoreFault::full) return check_refused(op);
     if (op.verb == Verb::claim) {
       key.perhaps.push_back({.state = Fact::State::started,
@@ -177,7 +178,7 @@ bool History::has_expired(const Fact& fact) const {
   return !is_live(fact) && (fact.aged || fact.expires_at <= clock_->now());
 }
 
-// The record has not expired by the model's clock, so the store must have dropped the rest already.
+// The store has only a tombstone left. If the record has not expired by its clock now, that clock was set back.
 void History::shown_as_tombstone(Key& key) const {
   if (!has_expired(key.now)) key.now.aged = true;
 }
@@ -229,11 +230,11 @@ void History::granted(Key& key, const Op& op) {
   made_.insert(op.nonce);
   for (auto& [lost, claims] : lost_by_store_) claims += lost.first == op.id ? 1 : 0;
   const bool live = is_live(held);
-  // It may have been deleted before the clock was set back.
+  // The record may have been deleted before the clock was set back.
   const bool had_ended = held.state != Fact::State::started || latest_ >= held.lease_until;
   const bool gone = held.state == Fact::State::none || (latest_ >= held.forget_at() && had_ended);
   const bool sent_again = held.state == Fact::State::started && held.nonce == op.nonce;
-  // If it arrived after the claim had expired, it is a new claim.
+  // The same claim arrived again. If the first one had expired, this is a new claim.
   if (sent_again && (!gone || op.record->started_at == held.claimed_at)) return;
   if (!gone) check_grant(key, op, live);
   if (op.record->fence <= key.fence) violated(fmt::format("key {}: a fence did not grow", name(op.id)));
@@ -246,7 +247,7 @@ void History::granted(Key& key, const Op& op) {
   }
   ends_as(key, End::open);
   key.before = gone && !was_there ? Fact() : held;
-  // A release restores the previous attempt without an owner.
+  // A release restores the previous attempt, which has no owner any more.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
   key.before.drop_chunks();
@@ -307,7 +308,7 @@ void History::is_recorded(Key& key) {
     decision.fingerprint = key.now.fingerprint;
     decision.recorded = key.generation;
   }
-  // If an operator resolved the key without a response, the owner may still send its own.
+  // If an operator resolved the key without a response, the owner may still record its own.
   if (!key.now.resolved_by || !key.now.outcome) recorded_[began_under(key.now.nonce)] = key.generation;
 }
 
@@ -418,7 +419,7 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
     if (!is_as(version.now, record)) return false;
     if (!record) return true;
     if (version.now.chunks != chunks && (chunks.empty() || version.now.earlier != chunks)) return false;
-    // The times tell which of the renewals and releases this is.
+    // Compare the times, too: versions before and after a renewal or a release may differ in nothing else.
     return version.now.expires_at == record->expires_at &&
            (record->state != State::started || version.now.lease_until == record->lease_until);
   };

@@ -66,25 +66,25 @@ class History {
   // The store acted on an op, in this order. `op` has its answer; a journal that failed halfway may have written
   // anyway.
   void store_acted(const Op& op);
-  // The route's requests do not wait for the keys' records. The model ignores such keys.
+  // Requests of this route do not wait for the records of their keys, so the model ignores these keys.
   void leave_out(std::string_view route) { left_out_route_ = route; }
   void asks(const Op& op);
   bool leaves_out(const OperationId& id) const { return left_out_.contains(id); }
-  // The same for an op that changed nothing and did not wait.
+  // Like store_acted(), for an op that changed nothing and was answered at once.
   void store_answered_at_once(const Op& op);
   // The process with an unshared store has ended: its claims have no owner any more.
   void owner_ended();
-  // The record of every id after a restart: it must be what was acknowledged, or what may have been written. Given as
-  // written, not aged: as a tombstone it could match any of them.
+  // The record of every id after a restart: it must be what was acknowledged, or what may have been written. It is
+  // given as it was written: a tombstone could match any version.
   void found_after_restart(const OperationId& id, const std::optional<Record>& record);
   std::vector<OperationId> ids() const;
   // The store's clock. The model reads it directly, not through the store.
   void set_store_clock(const Clock& clock) { clock_ = &clock; }
   // For servers with replicas: writes of the last `lag` may be lost in a failover.
   void replicas_lag(Duration lag) { lag_ = lag; }
-  // Alternatively: writes count only once acknowledged, and then must not be lost.
+  // For servers that wait for their replicas: a write counts once it is acknowledged, and then must not be lost.
   void replicas_are_waited_for() { only_acknowledged_counts_ = true; }
-  // The current state of the key was returned as durable.
+  // The server has returned the current state of the key as durable.
   void acknowledged(const OperationId& id);
   // The replica's state when it takes over.
   void failed_over(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks);
@@ -115,7 +115,7 @@ class History {
   // A request goes to the backend; `at` is when its first byte was sent.
   void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, const Moment& at);
   void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
-  // Work begins for a holder of its own, who may claim it again while the process lives.
+  // The holder of a claim begins its work. Unlike with a request, the process may claim the work again while it lives.
   void works(const Nonce& nonce) { at_backend_.insert(nonce); }
 
   // The backend executed a request. Returns the execution's number, which its response contains.
@@ -127,7 +127,8 @@ class History {
   // The backend recorded the failure itself.
   void backend_failed(unsigned execution) { executions_[execution].recorded_failure = true; }
   void committed(const OperationId& id, const Record& record, unsigned execution);
-  // The bytes of the execution's body that the store has, or had at some time. A recorded response counts as all.
+  // The bytes of the execution's body that the store has, or had at some time. If the response is recorded, that is the
+  // whole body.
   std::size_t durable_of(unsigned execution) const;
   bool has_recorded(unsigned execution) const { return recorded_.contains(executions_[execution].nonce); }
 
@@ -135,10 +136,10 @@ class History {
   void stop_requested(const OperationId& id) { asked_to_stop_.insert(id); }
   // A gateway answered a stop: the response was stopped, or had ended before. `asked_at` is the time of the request.
   void stop_answered(const OperationId& id, Time asked_at, bool stopped);
-  // The remainder of an execution that was stopped.
+  // What was recorded of an execution that was stopped.
   struct Stopped {
     std::optional<std::size_t> bytes;  // of its body; nullopt: it was not kept
-    bool handed = false;               // recorded under another claim than the one sent, from the beginning
+    bool handed = false;               // recorded under another claim than the one that was sent
   };
   std::optional<Stopped> stopped(unsigned execution) const;
   std::uint64_t stops() const { return stopped_.size(); }
@@ -218,7 +219,7 @@ class History {
     std::vector<Version> since;
     Fence fence{};            // of the last claim
     TenantTag holder{};       // of the last claim
-    std::string tenant{};     //
+    std::string tenant{};     // of the last claim
     unsigned effects = 0;     // committed since there was no record
     unsigned generation = 0;  // increases when a recorded outcome may be gone: forgotten, expired, lost in a failover
     std::vector<std::pair<Time, End>> ends{};  // with the time of each, by the simulation's time

@@ -66,9 +66,9 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
         fmt::format("key {}: {} was sent by a process that was answered that it is lost", name(id), short_hex(nonce)));
   }
   sent->second = nonce;
-  handed_to_.erase(nonce);  // its request was sent under it
+  handed_to_.erase(nonce);  // a request was sent under this claim itself
   at_backend_.insert(nonce);
-  // Other claims that the process got meanwhile were handed to this one.
+  // The request is sent once, under this claim. It also serves the other claims that the process got meanwhile.
   for (const Nonce& given : given_to_[{id, &process}]) {
     if (given != nonce) handed_to_[given] = nonce;
   }
@@ -100,7 +100,7 @@ void History::gateway_received(const Op& op, const Executor& process) {
   if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));
 }
 
-// A process that is answered that the store lost its stream must record it there, or not send it again.
+// A process that learns that the store lost its stream must record it there again, or not send it again.
 void History::loss_received(const Op& op, const Executor& process) {
   if (op.status == OpStatus::failed) lost_by_store_.erase({op.id, &process});
   const bool lost = op.verb == Verb::append && op.status == OpStatus::lost;

@@ -124,11 +124,11 @@ void History::chunks_acknowledged(const Op& op) {
                        short_hex(nonce)));
 }
 
-// As for outcomes, nothing is returned that a failover could lose.
+// Chunks that were reported must not be lost in a failover, like outcomes.
 void History::check_chunks_after_failover(const OperationId& id, const Fact& held) {
   if (!only_acknowledged_counts_ || !held.has_chunks()) return;
   const auto acknowledged = acknowledged_chunks_.find(held.nonce);
-  // For a claim that expired and arrived again, they may be missing.
+  // A claim that expired and arrived again begins without chunks, so the earlier ones count, too.
   if (acknowledged == acknowledged_chunks_.end() ||
       acknowledged->second <= std::max(held.chunks.size(), held.earlier.size()))
     return;

@@ -73,7 +73,7 @@ void History::listed(const std::vector<KeyInfo>& keys) {
   }
 }
 
-// Whether nothing is in the way, so that it must be done.
+// Whether nothing prevents the change, so that the store must make it.
 bool History::must_be_done(const Key& key, const Op& op) const {
   const Fact& held = key.now;
   const bool tombstone = op.seen_state == State::tombstone;

@@ -20,7 +20,7 @@ bool History::is_stop(const Op& op) const {
   return succeeds && op.outcome && op.outcome->contains(stopped_mark);
 }
 
-// The owner may continue until it learns of the stop.
+// The owner may still be executing: it continues until it learns of the stop.
 void History::is_stopped(const Fact& held) {
   const Nonce& sent = began_under(held.nonce);
   stopped_[sent] = {.bytes = held.in_chunks ? std::optional(held.body_bytes()) : std::nullopt,
@@ -46,10 +46,10 @@ void History::stop_answered(const OperationId& id, Time asked_at, bool stopped) 
     const bool over_by_then = i + 1 < ends.size() && ends[i + 1].first < asked_at;
     was = was || (ends[i].second == answered && !over_by_then);
   }
-  // A store without room for the stop's record cannot tell later that it was a stop.
+  // If there is no room for the stop's record, the store cannot tell later that the response was stopped.
   const Fact& held = keys_[id].now;
   const bool forgot = !stopped && held.stopped && held.outcome == nullptr;
-  // Its chunks are deleted once it has expired, even if the clock was set back since.
+  // The key's chunks are deleted once it has expired, even if the clock was set back since.
   const bool may_be_gone = held.expires_at <= latest_;
   if (was || forgot || may_be_gone) return;
   violated(fmt::format("key {}: a caller was answered that its response {}, but it is {}", name(id),

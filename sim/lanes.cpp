@@ -34,7 +34,8 @@ void SimLanes::watch(const Op& op) {
   if (op.verb == Verb::release || gives_up) history_.takes_back(op.nonce);
   if (op.verb != Verb::claim) return;
   owners_.push_back(op.nonce);
-  // Connections reuse the same memory for their requests, so their requests cannot be distinguished.
+  // Count only claims that have no process. Otherwise connections reuse the memory of their requests, so different
+  // requests have the same address.
   if (process_ == nullptr && ++asks_[&op] == most_claims) {
     history_.violated(fmt::format("a request for key {} claimed it {} times", to_hex(op.id).substr(0, 8), most_claims));
   }
@@ -68,7 +69,7 @@ Duration SimLanes::way_back() {
 void SimLanes::arrive_at_last() {
   if (cut_off_) return;
   network_->arrive_at_last(redirected_);
-  // As in the queue: refused now, but the result of the whole batch is unknown.
+  // Like the production queue: when the batch is retried, a refused op may have been done by the first try.
   for (Op* op : redirected_) {
     const bool again = tried_ == LaneQueue::Tried::again_one_by_one;
     if (again && op->status == OpStatus::failed) op->fault = StoreFault::unavailable;

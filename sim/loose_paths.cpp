@@ -21,8 +21,8 @@ struct Habits {
         strips_to_backslash((bits & 16U) != 0) {}
 
   bool escaped_slash;  // %2F is a slash
-  bool backslash;      // \ is one
-  bool strips;         // from a ; to the next slash
+  bool backslash;      // a \ is a slash
+  bool strips;         // removes text from a ; to the next slash
   bool strips_to_escaped_slash;
   bool strips_to_backslash;
 };

@@ -43,7 +43,7 @@ std::optional<Record> JournalMachine::look_up(const OperationId& id) {
   return op.record;
 }
 
-// An expired record is read with a clock from before its expiry.
+// Reads an expired record as it was written, with the clock set to before its expiry.
 std::optional<Record> JournalMachine::as_written(const OperationId& id) {
   std::optional<Record> record = look_up(id);
   if (!record || record->state != State::tombstone) return record;
@@ -55,7 +55,7 @@ std::optional<Record> JournalMachine::as_written(const OperationId& id) {
 
 void JournalMachine::close(End end) {
   history_.owner_ended();
-  // Before the store is destroyed, which would close the journal in order.
+  // End the processes before the store is destroyed, which would close the journal in order.
   if (end == End::power_lost) {
     platter_.lose_power();
   } else {

@@ -77,8 +77,8 @@ void RedisServers::replicate(Shard& shard, std::uint64_t up_to) {
   }
 }
 
-// Waits for the replica, within the time limit. The write is applied at once: until the answer arrives, that makes no
-// difference.
+// Whether the replica gets the write within the time limit. It gets it at once here, which makes no difference until
+// the answer arrives.
 bool RedisServers::replica_has(Shard& shard, const OperationId& id) {
   if (!shard.has_replica) return false;
   const auto newest = std::ranges::find(shard.behind.rbegin(), shard.behind.rend(), id, &Change::id);

@@ -76,13 +76,13 @@ unsigned draw_streams(std::uint64_t seed) {
   return draw.one_in(3) ? static_cast<unsigned>(draw.between(1, 3)) : 0;
 }
 
-// Likewise.
+// Uses its own random bits, so that runs without work of the library did not change when it was added.
 unsigned draw_guards(std::uint64_t seed) {
   Draw draw(seed ^ 0x60a2'd000);
   return draw.one_in(4) ? static_cast<unsigned>(draw.between(1, 4)) : 0;
 }
 
-// A share for each. The journal has more code of its own than the others.
+// Draws one of the kinds. The journal has more code of its own than the others, so it is drawn more often.
 StoreKind draw_store(Draw& draw) {
   return draw.one_of({StoreKind::journal, StoreKind::journal, StoreKind::journal, StoreKind::shared, StoreKind::shared,
                       StoreKind::sql, StoreKind::sql, StoreKind::sql_transaction, StoreKind::sql_transaction,

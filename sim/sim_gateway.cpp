@@ -89,7 +89,7 @@ void SimGateway::start_service(const http::Endpoint& at, std::function<std::stri
   drive(service_->loop());
 }
 
-// Those of the newest generation: earlier ones have been stopped.
+// Stops the health checks of the newest generation: those of earlier ones have been stopped.
 void SimGateway::stop_checks() {
   UpstreamWatch& watch = generations_.back()->upstreams->watch();
   if (watch.has_checks()) watch.stop();
@@ -141,7 +141,7 @@ bool SimGateway::die() {
     net_.advance(Duration(wait));
   }
   ended_ = true;
-  // Coroutines that never end still use them.
+  // Leak these objects: coroutines that never end still use them.
   if (!running.empty()) {
     for (auto& worker : workers_) static_cast<void>(worker.release());
     workers_.clear();
@@ -180,7 +180,7 @@ std::vector<std::string> SimGateway::left_over() {
   check("in_flight", shared_.usage.in_flight);
   check("body_bytes", shared_.usage.body_bytes);
   for_each_upstream([&check](const UpstreamState& upstream) { check("queued", upstream.queued); });
-  // Connections idle in the pools are closed with them.
+  // This closes the connections that are idle in the pools.
   running_loops_.clear();
   if (service_) {
     check("connections of the service", service_->connections());

@@ -31,7 +31,7 @@ class SimService final : private http::ServiceHandler, private Work {
   // The loop ends when the last connection has.
   void stop() { loop_.post(*this); }
 
-  // The counters at its end.
+  // What the service has left behind when it ended; both should be 0.
   std::size_t connections() const { return connections_; }
   std::size_t memory() const { return memory_; }
 

@@ -107,7 +107,7 @@ bool Simulation::owners_can_renew() const {
   const bool network_holds = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
                              setup_.store_acts_late == 0 && setup_.store_outages == 0 && setup_.store_refuses == 0;
   const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0 && data_losses() == 0;
-  // The backend's own transaction, or a slow replica, may prevent that.
+  // A backend's transaction that locks the row, or a slow replica, may prevent a renewal.
   const bool always = setup_.store != StoreKind::sql_transaction && setup_.store != StoreKind::redis_wait;
   const bool in_time = setup_.bytes.store_answers_late == 0 && setup_.gateway_pauses == 0;
   return network_holds && server_holds && always && in_time;
@@ -134,7 +134,7 @@ void Simulation::make_store() {
   }
   history_.set_store_clock(store_clock_);
   network_ = std::make_unique<NetworkStore>(make_server(), world_, setup_);
-}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): it loses sight of what the network store owns
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the analyzer loses track of what the network store owns
 
 Store& Simulation::make_server() {
   if (setup_.is_sql()) {
@@ -301,7 +301,7 @@ void Simulation::schedule_operators() {
   }
 }
 
-// Several owners and readers for each, at any gateway.
+// Schedules several owners and readers of each stream, at any gateway.
 void Simulation::schedule_streams() {
   for (unsigned stream = 0; stream < setup_.streams; ++stream) {
     for (std::uint64_t owners = world_.draw.between(2, 6); owners > 0; --owners) {
@@ -322,7 +322,7 @@ void Simulation::follow_soon(unsigned stream) {
   });
 }
 
-// Several calls for each, at any gateway.
+// Schedules several calls for each work of the library, at any gateway.
 void Simulation::schedule_guards() {
   for (unsigned work = 0; work < setup_.guards; ++work) {
     for (std::uint64_t calls = world_.draw.between(3, 10); calls > 0; --calls) {
@@ -369,7 +369,7 @@ void Simulation::ask(Client& client, const Asked& asked) {
   }
   if (draw.percent(setup_.client_sends_twice)) again(draw.between(0ms, 100ms), asked);
   if (draw.percent(setup_.client_gives_up)) again(draw.between(10ms, 4s), asked);
-  // Other readers attach.
+  // Ask again soon, so that other readers attach to the stream.
   if (setup_.bytes.streams.any() && draw.percent(40)) again(draw.between(20ms, 5s), asked);
   if (setup_.bytes.streams.stops > 0 && draw.percent(setup_.bytes.streams.stops)) stop_soon(asked);
   GatewayProcess* process = any_alive();
@@ -379,7 +379,7 @@ void Simulation::ask(Client& client, const Asked& asked) {
   again(draw.between(3s, 30s), asked);
 }
 
-// At any gateway, and often more than once.
+// Stops the stream, at any gateway and often more than once.
 void Simulation::stop_soon(const Asked& asked) {
   world_.after(world_.draw.between(10ms, 8s), [this, asked] {
     GatewayProcess* process = any_alive();

@@ -21,7 +21,8 @@ void SqlServer::execute(std::span<Op* const> batch) {
   }
 }
 
-// Does not wait for a backend's transaction: committed data can be read, and its row cannot be written.
+// Executes an op whose row is locked by a backend's transaction, without waiting: committed data can be read, and
+// writes fail.
 void SqlServer::execute_locked(Op& op, Time now) {
   switch (op.verb) {
     case Verb::read:

@@ -26,7 +26,7 @@ std::size_t offset_of(const Message& response) {
   return static_cast<std::size_t>(number_in(response, offset_field).value_or(0));
 }
 
-// The bytes that the client has now.
+// The number of bytes of the body that the client has after this response.
 std::size_t upto(const Message& response) {
   return offset_of(response) + response.body.size();
 }
@@ -124,10 +124,10 @@ void StreamBook::check_offset(const Stream& stream, const Message& response, con
     return;
   }
   const auto attempt = number_in(response, attempt_field);
-  // A response that was just executed and is not provably complete is unknown, too.
+  // `unknown` without an attempt may be a response that was just executed and is not provably complete.
   const bool recorded = status == "attached" || status == "replayed" || (status == "unknown" && attempt);
   const bool same = !asked_for.attempt || !attempt || asked_for.attempt == attempt;
-  // Only a stream's response shows the attempt of a replay.
+  // A replay that does not show its attempt may be of another one than was asked for.
   const bool may_be_another = asked_for.attempt && !attempt;
   if (asked_for.offset.value_or(0) == 0 || !recorded || !same || may_be_another) return;
   wrong(response, fmt::format("was not resumed at {}", *asked_for.offset));
@@ -217,7 +217,7 @@ Resume StreamBook::draw_resume(const Asked& asked, Draw& draw) const {
     const auto& events = stream->second.script.events;
     const auto behind = std::ranges::upper_bound(events, has.bytes);
     resume.event = static_cast<unsigned>(behind - events.begin());
-    // An event that does not exist yet, or ever.
+    // Sometimes ask for an event that does not exist yet, or never will.
     if (draw.one_in(8)) resume.event = *resume.event + 1;
   } else {
     resume.offset = draw.one_in(6) ? draw.below(has.bytes + 100) : has.bytes;

@@ -51,7 +51,7 @@ class StreamBook {
   // The gateway has written the end of the response.
   void sent_end(const Message& response);
 
-  // A client received a response, complete or not. It can resume after it.
+  // A client received a response, complete or not. The client can resume after it.
   void seen(const Asked& asked, const Message& response);
   // Draws what a client may ask to resume.
   Resume draw_resume(const Asked& asked, Draw& draw) const;

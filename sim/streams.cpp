@@ -22,7 +22,7 @@ OutcomeBytes bytes(std::string text) {
 OperationId stream_id(unsigned stream) {
   OperationId id;
   id.bytes.fill(0x5e);
-  id.bytes[4] = static_cast<std::uint8_t>(stream);  // of the shard, too
+  id.bytes[4] = static_cast<std::uint8_t>(stream);  // so that the shard differs, too
   return id;
 }
 
@@ -110,7 +110,8 @@ Task<void> Streams::end(Work& work, unsigned execution, std::uint32_t chunks) {
   if (how == 0 && may_lapse) co_return;
   const Op& last = how == 1 ? release : finish;
   co_await ask(work, last);
-  // Another client ended it, which the owner does not know yet: nothing may be added to a body that was returned.
+  // Some owners append after the end, as if they did not know that another client ended the response. Nothing may be
+  // added to a body that was returned.
   if (kept && how != 1 && !cut_off_ && ports_.world.draw.one_in(3)) co_await append(work, chunks);
 }
 

@@ -40,14 +40,14 @@ class Streams {
     unsigned stream = 0;
     Nonce nonce{};
     ClaimTerms terms{};
-    Duration slow{};  // pauses that are longer than a lease
+    Duration slow{};  // the limit of slow pauses, which may be longer than a lease
     Op op{};          // the last one requested
   };
 
   Work& begin(unsigned stream);
   Task<void> run_owner(Work& work);
   Task<OpStatus> append(Work& work, std::uint32_t chunk);
-  // `chunks` is the number that it knows of.
+  // `chunks` is the number of chunks that the owner knows of.
   Task<void> end(Work& work, unsigned execution, std::uint32_t chunks);
   Task<void> run_reader(Work& work);
   Task<void> ask(Work& work, Op op);

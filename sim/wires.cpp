@@ -78,7 +78,7 @@ void Network::arrive(End& to, const std::string& bytes) {
   to.coming -= bytes.size();
   if (to.broken || to.ended) return;
   const auto from = to.other.lock();
-  // The end is closed, so its bytes are not read.
+  // The receiving end is closed, so the sender gets a reset.
   if (to.closed) {
     if (from && !from->closed) deliver_later(from, [this](End& end) { arrive_reset(end); });
     return;

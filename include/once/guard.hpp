@@ -359,7 +359,7 @@ struct [[nodiscard]] Claimed {
   Outcome<std::string> outcome;  // set otherwise
 };
 
-// Everything since it was opened. docs/guides/library.md has alerts on them.
+// Counts since the guard was opened. docs/guides/library.md has alerts on them.
 struct Counts {
   std::uint64_t fresh = 0;   // succeeded with this call's work
   std::uint64_t cached = 0;  // succeeded with an earlier outcome
@@ -411,7 +411,8 @@ class Guard {
     return outcome;
   }
 
-  // The same in two halves, for work that records its outcome in its own transaction. A stop ends the wait.
+  // Like run() in two steps: claim(), then the end of the claim. For work that records its outcome in its own
+  // transaction. A stop request ends the wait for an owner.
   Claimed claim(const Request& request, const std::stop_token& stop = {});
   // Asynchronous form; blocks no thread while it waits for an owner. The guard may be destroyed meanwhile.
   void claim_async(Request request, Then<Claimed> then, std::stop_token stop = {});

@@ -57,7 +57,7 @@ bool is_own(std::string_view origin, std::string_view host) {
   return false;
 }
 
-// The only field of that name; a repeated one counts as none.
+// The value of the field with this name; nullopt if it is missing or repeated.
 std::optional<std::string_view> single(const RequestHead& head, std::string_view name) {
   std::optional<std::string_view> found;
   for (const http::Field& field : head.fields) {
@@ -96,7 +96,7 @@ void AdminAccess::listens_at(std::string_view address) {
 std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request, What what, Instant now) {
   auto refusal = why_not(request, what, now);
   if (!refusal) return std::nullopt;
-  // A browser without a token gets a 401 so that it asks for one: do not log that.
+  // A browser without a token gets a 401 and then asks its user for one. That is normal, so do not log it.
   const bool only_asked = refusal->reason == no_token && !changes(request.head);
   if (!only_asked) log_refusal(request, refusal->reason, now);
   return std::move(refusal->response);

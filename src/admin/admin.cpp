@@ -39,7 +39,7 @@ constexpr std::string_view revalidated = "Cache-Control: no-cache\r\n";
 constexpr Duration readiness_age = std::chrono::seconds(1);
 constexpr Duration readiness_look = std::chrono::milliseconds(5);
 
-// The largest body without authorisation: a login.
+// The body limit of requests without authorisation, such as a login.
 constexpr std::size_t open_body = 4096;
 
 ServiceResponse json_response(std::string body) {
@@ -225,7 +225,7 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
 // second, and does not wait for a store that hangs longer than the probe.
 Task<ServiceResponse> Admin::readyz(const ServiceRequest& /*request*/) {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
-  // During a handover new connections wait in the socket for the successor or for this process, but not for long.
+  // Ready during a handover, too: new connections wait in the listening socket, but not for long.
   const Exclusive* const exclusive = sources_.store.store().exclusive();
   if (exclusive != nullptr && exclusive->handed_over()) co_return text(200, "handing over\n");
   const std::string_view wrong = readiness_.wrong(monotonic_now());

@@ -88,7 +88,7 @@ class Admin final : public http::ServiceHandler {
   Result<void> start(const std::vector<int>& inherited);
   const std::string& address() const { return thread_.address(); }
   int listening() const { return thread_.listening(); }
-  // Another process listens on the same socket: leave its file.
+  // Call if another process listens on the same Unix socket, so that its file is not removed.
   void hand_over() { thread_.hand_over(); }
 
   http::Loop& loop() { return thread_.loop(); }

@@ -44,7 +44,7 @@ void add_store(std::vector<Alert>& alerts, const AlertFacts& facts) {
                     fmt::format("The store is {}", name_of(store))});
   alerts.push_back({"OnceStoreErrors", "critical", "Store errors", firing_if(facts.window.store_errors > 0),
                     fmt::format("Failed operations in 5 minutes: {}", facts.window.store_errors)});
-  // A journal knows that it is full; other stores only refuse claims.
+  // A journal reports that it is full. For other stores only the refused claims show it.
   const bool full = store == StoreHealth::full || facts.window.store_full > 0;
   alerts.push_back({"OnceStoreFull", "critical", "Store full", firing_if(full),
                     full ? "New keys are refused because the store is full" : "The store has room"});

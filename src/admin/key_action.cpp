@@ -17,13 +17,12 @@ bool is_of_a_resource(const KeyInfo& key) {
   return route == "(resource)" || route == "(life)";
 }
 
-// The time that the key was kept for when it was claimed: the route's ttl, or a little more.
+// The ttl of the key when it was claimed: that of its route, or a little more.
 Duration ttl_of(const KeyInfo& key) {
   return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
 }
 
-// Only a running request can be stopped. For a succeeded key, find_stream() checks whether it was stopped before, and
-// refuses.
+// Why the key cannot be stopped; nullopt: it may be possible. find_stream() decides about a succeeded key.
 std::optional<Problem> stop_obstacle(const KeyInfo& key, Time now) {
   if (is_live(key, now) || key.state == State::succeeded) return std::nullopt;
   if (key.state == State::started || key.state == State::unknown) {
@@ -34,7 +33,7 @@ std::optional<Problem> stop_obstacle(const KeyInfo& key, Time now) {
                  fmt::format("Only a response that streams can be stopped; this key is {}.", name_of(key.state)));
 }
 
-// Whether another outcome was recorded, by the owner or the backend in its name.
+// Whether a stop came too late: the owner, or the backend for it, had recorded another outcome.
 bool ended_unstopped(const Op& op) {
   return op.verb == Verb::finish && op.status == OpStatus::done && another_outcome_stands(op) &&
          !gateway::is_stopped(*op.record);

@@ -20,7 +20,7 @@ std::string_view done_name(Action action);
 // The state after the action, for the audit log.
 std::string_view state_after(Action action, const ActionRequest& asked);
 
-// Why the action is impossible for such a key; nullopt: it is possible.
+// Why the action is impossible for this key; nullopt: it is possible.
 std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now);
 
 // The op has nonce and state of the key that was seen, and views of its labels.

@@ -33,7 +33,7 @@ std::string operation_named(const std::optional<KeyInfo>& key, std::string_view 
   return is_id ? to_hex(std::string_view(*bytes).substr(0, IdPrefix::size)) : "";
 }
 
-// Usually one of the given values differs from what the client sent.
+// The message for a search without a result: usually a given value differs from what the client sent.
 std::string no_such_key(const FindRequest& asked) {
   if (!asked.request) return "There is no such key. Tenant and scope are part of a key.";
   return "There is no such key. Host, path and caller are part of a key, and the method if it is in the route's "
@@ -93,7 +93,7 @@ Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& hom
   auto asked = read_list(query_of(request.head), ports_.clock.now());
   if (!asked) co_return refused_key(ProblemKind::parameter_invalid, asked.error());
   if (asked->filter.started_before || asked->filter.started_after) {
-    // Ages use the clock of the claims, which is the store's.
+    // Compute ages with the store's clock, which also dates the claims.
     Op clock{.verb = Verb::lookup};
     co_await ports_.store.run(clock, home);
     if (clock.status == OpStatus::failed) co_return refused_key(ProblemKind::store_unavailable, clock.error);

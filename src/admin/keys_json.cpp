@@ -176,7 +176,7 @@ bool is_field_value(std::string_view value) {
   return std::ranges::none_of(value, [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7F; });
 }
 
-// Whether a header is not recorded, as for a backend's response; CORS fields are set for each reply.
+// Whether a header is left out of the record, as for a backend's response. CORS fields are set anew on each reply.
 bool is_left_out(std::string_view name) {
   static constexpr std::string_view cors = "access-control-";
   static const RecordPolicy policy;
@@ -507,7 +507,7 @@ Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
   if (stands.nonce == tried.nonce) {
     const bool as_asked = stands.state == tried.final_state && stands.body_kept == tried.body_kept;
     if (resolves && as_asked && same_bytes(stands.outcome, tried.outcome)) return Effect::done;
-    // A failed op may still arrive; a lost one was refused by the store.
+    // A failed op may still reach the store later; a lost one was refused by it.
     return !lost && stands.state == key.state ? Effect::unknown : Effect::none;
   }
   // The record has another owner. The action certainly had no effect only if the attempt that was seen still exists,

@@ -31,7 +31,7 @@ std::uint64_t open_descriptors(std::uint64_t limit) {
   const std::filesystem::directory_iterator all("/proc/self/fd", error);
   // No descriptor is left to read the folder: all are in use.
   if (error) return limit;
-  // One of them is the folder itself.
+  // One of the entries is the descriptor of the folder itself.
   return static_cast<std::uint64_t>(std::distance(begin(all), end(all))) - 1;
 }
 

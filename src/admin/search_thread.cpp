@@ -8,7 +8,7 @@ namespace once::admin {
 
 namespace {
 
-// Counting takes at most one part in this many of the time.
+// Counting takes at most one hundredth of the thread's time.
 constexpr int share_of_time = 100;
 
 }  // namespace

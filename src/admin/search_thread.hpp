@@ -34,7 +34,7 @@ class SearchThread {
   // seconds.
   static constexpr std::size_t most_waiting = 32;
 
-  // `refused`: too many wait, or this has stopped.
+  // `refused`: too many jobs wait, or the thread was stopped.
   enum class Ran : std::uint8_t { refused, yes };
   // co_await thread.run(job, home): runs the job on the thread and resumes the caller at home; returns Ran.
   class Run;

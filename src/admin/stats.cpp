@@ -131,7 +131,7 @@ Stats::Stats(const AdminSources& sources, bool needs_token, Instant now)
 }
 
 void Stats::sample(Instant now) {
-  // During a handover the successor has the store.
+  // Do not probe a store that was handed over to a successor.
   const Exclusive* const exclusive = sources_.store.store().exclusive();
   if (exclusive == nullptr || !exclusive->handed_over()) probe_.ask(now);
   history_.add(take_sample(sources_.gateway, sources_.store, now, sources_.clock.now()));

@@ -32,7 +32,7 @@ class StoreProbe {
  private:
   static constexpr std::chrono::seconds patience{3};
 
-  // Runs on the lane's thread, where it only stores the answer.
+  // Resumes question() on the lane's thread at once: all that is left to do is store the answer.
   class Home final : public Executor {
    public:
     void post(Work& work) override { work.run(work); }

@@ -30,7 +30,7 @@ class ClaimsAnswers {
   ClaimsAnswer claimed(const Op& claim, std::string_view handle) const;
   // The response to a lookup.
   ClaimsAnswer found(const Op& lookup) const { return state_of(lookup, nullptr); }
-  // The same with the progress that was read.
+  // The response to a read of the record and its progress.
   ClaimsAnswer followed(const Op& read, const ProgressPlace& place) const { return state_of(read, &place); }
 
   ClaimsAnswer renewed(Time lease_until) const;

@@ -35,7 +35,7 @@ class HeldAnswer {
   std::size_t bytes_;
 };
 
-// The size of the value in the record; checked before an answer is built, which takes as much again.
+// The size of the value in the record. Reserve memory for it before the answer is built, which takes as much again.
 std::size_t value_size(const Op& op) {
   std::size_t size = op.record && op.record->outcome ? op.record->outcome->size() : 0;
   for (const OutcomeBytes& chunk : op.chunks) size += chunk->size();
@@ -236,13 +236,14 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     }
     if (claimed.overtaken) continue;  // the store now shows who has it
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
-    // In flight under its own nonce: a late copy of a claim that its owner has ended. Waiting does not help.
+    // The record has this claim's own nonce: the request is a late copy of a claim that its owner has ended. Waiting
+    // does not help.
     const bool ended = op.record && (op.record->nonce == op.nonce || op.record->nonce == released_nonce(op.nonce));
     if (!in_flight || ended || asked->name.wait <= Duration::zero()) break;
     Op seen;
-    seen.status = OpStatus::done;  // before the store is asked: the limit of waiting clients may be reached
+    seen.status = OpStatus::done;  // kept if too many clients wait already, because then the store is not asked
     const WaitEnd waited = co_await wait_for_owner(owner, op.id, call.request.client_left, seen);
-    // A claim for a client that has left would have no owner until its lease ends.
+    // Do not claim for a client that has left: the claim would have no owner until its lease ends.
     if (waited != WaitEnd::limit && waited != WaitEnd::left) continue;
     // The store went down meanwhile: its last answer may be outdated.
     if (seen.status == OpStatus::failed) answer_failed(op, seen.fault, seen.error);

@@ -47,7 +47,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   Result<void> start(const std::vector<int>& inherited = {}) { return thread_.start(settings_.listen, inherited); }
   const std::string& address() const { return thread_.address(); }
   int listening() const { return thread_.listening(); }
-  // Another process listens on the same socket: leave its file.
+  // Call if another process listens on the same Unix socket, so that its file is not removed.
   void hand_over() { thread_.hand_over(); }
   http::Loop& loop() { return thread_.loop(); }
 

@@ -24,7 +24,7 @@ class MemberReader final : public JsonVisitor {
   }
   bool name(std::string_view /*content*/, std::string_view written) override {
     if (depth_ > 1) return true;
-    auto name = json_string(written);  // unlike a value, a name must be portable
+    auto name = json_string(written);  // a name, unlike a value, must be valid Unicode
     if (!name || std::ranges::find(members_, *name, &JsonMember::name) != members_.end()) return false;
     members_.push_back({.name = *std::move(name), .value = {}});
     return members_.size() <= most_members;

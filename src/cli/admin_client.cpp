@@ -21,7 +21,7 @@ constexpr int unauthorized = 401;
 constexpr int conflict = 409;
 constexpr std::size_t longest_token = 4096;
 
-// Without that member, the whole body: it may come from another server.
+// The `detail` of a problem; without one the whole body, as another server may have sent it.
 std::string detail_of(const std::string& body) {
   const auto tree = JsonTree::parse(body);
   const JsonTree* detail = tree ? tree->find("detail") : nullptr;
@@ -96,7 +96,7 @@ AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::stri
   client::Options limits;
   limits.max_answer_body = std::size_t{256} << 20U;
   client::CurlTransport transport;
-  // No proxy: it must not get the token, and a local request must not depend on it.
+  // Use no proxy: a proxy must not get the token, and a local request must not depend on one.
   client::Tried tried = transport.perform({.request = request,
                                            .headers = headers,
                                            .options = limits,

@@ -21,7 +21,7 @@ Commands add_commands(CLI::App& app) {
                         {"simulate", add_simulate(app)},
                         {"completion", add_completion(app)},
                         {"version", add_version(app)}}};
-  // Set after the commands were added: they would inherit it.
+  // Set the footer after the commands were added: otherwise they would inherit it.
   app.footer(
       "Start with `once demo`. `once COMMAND --help` and `man once-COMMAND` describe each command.\n"
       "Exit codes: 0 success, 1 failure, 2 wrong usage.");

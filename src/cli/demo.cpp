@@ -42,7 +42,7 @@ class DemoFolder {
   std::string path_;
 };
 
-// The demo's keys protect nothing.
+// A fixed secret is enough for the demo, which has no data to protect.
 std::optional<std::string> demo_environment(std::string_view name) {
   if (name == "ONCE_SECRET") return "the demo has no secrets";
   return std::nullopt;
@@ -102,7 +102,7 @@ std::string explanation(const Running& running, const DemoBackend& backend) {
   return text + "\nEach request is logged below. Ctrl-C ends the demo.\n\n";
 }
 
-// The likely reason is a port in use; the error has named it.
+// Suggests another port. The likely reason of the failure is a port in use, which the error has named.
 void suggest_other_port(const Running& running) {
   const bool gateway_listens = !running.address().empty();
   print_error(gateway_listens ? "choose another address with --admin HOST:PORT, a free one with --admin 127.0.0.1:0, "

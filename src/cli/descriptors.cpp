@@ -19,10 +19,11 @@ constexpr rlim_t most_descriptors = 1U << 20U;
 // For the admin interface, name resolution, health checks, and segments that the journal opens.
 constexpr std::size_t spare_descriptors = 64;
 constexpr std::size_t least_connections = 8;
-// Refused connections keep their descriptors for a moment: an eighth of the connections served, at most this many.
+// Refused connections keep their descriptors for a moment. Reserve an eighth of the connections served, at most this
+// many.
 constexpr std::size_t most_lingering = 1024;
 
-// To all servers together; 0: unlimited.
+// The most connections to all upstream servers together; 0: unlimited.
 std::size_t upstream_connections(const Config& config) {
   std::size_t sum = 0;
   for (const Upstream& upstream : config.upstreams) {
@@ -66,7 +67,7 @@ ConnectionLimit connection_limit(const Config& config, const DescriptorBudget& b
   if (wanted == 0) return {.connections = std::min(Limits().max_connections, fit)};
   const std::size_t needed = fixed + std::min(most_lingering, wanted / 8) + wanted + lesser(backends, wanted);
   if (wanted <= fit) return {.connections = wanted};
-  // Client connections may be idle and need no backend connection; but some backends must be reachable.
+  // The configured number does not fit. Reserve at most a quarter for backends: idle client connections need none.
   const std::size_t most = std::max(left - lesser(backends, left / 4), least_connections);
   return {.connections = std::min(wanted, most), .needed = needed};
 }

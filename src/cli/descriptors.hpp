@@ -10,7 +10,7 @@ namespace once::cli {
 // Raises the soft limit to the hard one. Returns the resulting limit.
 std::size_t raise_descriptor_limit();
 
-// Open now.
+// The number of open descriptors.
 std::size_t descriptors_in_use();
 
 // The descriptors of the process.

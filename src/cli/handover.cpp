@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view channel_variable = "ONCE_PREDECESSOR";
 constexpr std::string_view kept_variable = "ONCE_SOCKETS_KEPT";
-// A day, in microseconds. Longer values share one bucket.
+// The longest watchdog timeout: a day, in microseconds. A longer one is cut to this.
 constexpr std::uint64_t longest_watchdog = 86'400'000'000;
 
 std::unexpected<Error> system_error(std::string_view what, int error) {
@@ -42,7 +42,7 @@ std::string variable(std::string_view name) {
 }
 
 bool is_replaced(std::string_view entry) {
-  // Watchdog pings may come from the successor, too.
+  // WATCHDOG_PID is removed, because it names this process. The successor may send pings, too.
   return entry.starts_with("LISTEN_") || entry.starts_with("WATCHDOG_PID") || entry.starts_with(channel_variable) ||
          entry.starts_with(kept_variable);
 }
@@ -156,7 +156,7 @@ void Successor::end() const {
 void Predecessor::send_checked() const {
   if (!channel_.open()) return;
   send(channel_.get(), Message::checked);
-  // A message came or the old process has ended: either way it has closed the store.
+  // Returns on the message `yours`, and also if the old process has ended.
   read_from(channel_.get());
 }
 
@@ -175,7 +175,7 @@ Result<Origin> origin_of_process() {
     origin.watchdog = std::chrono::microseconds(std::min<std::uint64_t>(*watchdog, longest_watchdog));
   }
   const std::string count = variable("LISTEN_FDS");
-  // The variables were set for the process from which this one inherited its environment.
+  // Ignore variables that were set for another process, whose environment this one has inherited.
   if (count.empty() || variable("LISTEN_PID") != std::to_string(::getpid())) return origin;
   auto sockets = http::inherited_sockets(count, variable("LISTEN_FDNAMES"));
   if (!sockets) return std::unexpected(sockets.error());

@@ -41,7 +41,7 @@ class Successor {
   // `none`: the successor has ended.
   Message receive() const;
   void send_yours() const;
-  // Whether it has not ended, whatever messages it has sent.
+  // Whether the successor is still running, whatever messages it has sent.
   bool runs() const;
   // Kills it if it has not ended by itself. Returns when the process no longer exists.
   void end() const;
@@ -61,7 +61,7 @@ class Predecessor {
 
   bool exists() const { return channel_.open(); }
 
-  // Returns when the store may be opened, as soon as the old process has closed it.
+  // Returns when the store may be opened: it is shared, or the old process has closed it or has ended.
   void send_checked() const;
   void send_ready();
 

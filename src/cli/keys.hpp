@@ -77,11 +77,11 @@ int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor,
 std::optional<std::string> change_members(const KeysOptions& options, std::string_view action);
 // What a retry will do afterwards.
 std::string_view consequence(std::string_view action, const KeysOptions& options);
-// Asks at the terminal.
+// Asks the operator at the terminal for confirmation.
 bool operator_agrees(std::string_view question);
 bool is_interactive();
 
-// For people.
+// Prints the keys as a table for people.
 void print_table(const std::vector<JsonTree>& keys);
 void print_key(const JsonTree& key);
 

@@ -27,7 +27,7 @@ std::string who(const KeysOptions& options) {
   return user != nullptr ? user->pw_name : fmt::format("uid {}", ::getuid());
 }
 
-// Clients look at the type before the body, so obvious JSON gets its type.
+// Adds a Content-Type to a JSON body if none is given: clients check the type before they parse the body.
 std::vector<std::string> typed(std::vector<std::string> headers, const std::string& body) {
   const auto is_type = [](std::string_view header) {
     return iequals(trim(header.substr(0, header.find(':'))), "Content-Type");

@@ -23,7 +23,7 @@ std::string body_part(const JsonTree& answer) {
   return from_base64(*encoded->string()).value_or("");
 }
 
-// A part may end inside a character, so the first byte of a two-byte control character counts as one.
+// A part may end inside a character. Replace a last C2: it may begin a two-byte control character.
 std::string for_terminal(std::string part) {
   if (part.ends_with('\xC2')) part.back() = '?';
   return plain(std::move(part), "\n\t");

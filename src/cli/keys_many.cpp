@@ -128,7 +128,7 @@ std::string batch_json(const std::vector<Chosen>& batch, const std::string& memb
   return body + "]}";
 }
 
-// Without an answer it may have been done.
+// If there is no answer, the change may have been made, so its result is unknown.
 std::string_view result_without_answer(const AdminAnswer& answer) {
   return answer.status == 0 && !answer.usage ? "unknown" : "failed";
 }

@@ -31,7 +31,7 @@ constexpr Duration access_patience = std::chrono::seconds(2);  // for a slow rea
 constexpr std::size_t descriptors_of_thread = 4;
 constexpr int look_round_milliseconds = 1000;
 constexpr int store_look_milliseconds = 10;
-// Memory that connections release is fragmented by others, and stays with the process until it is trimmed.
+// Memory that connections release stays with the process, in fragments, until it is trimmed.
 constexpr std::uint64_t trim_after_releases = 256;
 
 unsigned thread_count(const Config& config) {
@@ -287,8 +287,8 @@ Running::Ended Running::on_signal(int signal) {
     return Ended::no;
   }
   if (signal != SIGINT && signal != SIGTERM) return Ended::no;
-  if (drains_at_) std::_Exit(1);  // a second signal means now
-  // A successor that is just reporting that it serves is not ended.
+  if (drains_at_) std::_Exit(1);  // a second signal ends the process at once
+  // The successor may have just reported that it serves: then do not end it.
   if (successor_ && successor_->speaks() && on_successor() == Ended::yes) return Ended::yes;
   if (successor_) {
     successor_->end();
@@ -398,7 +398,7 @@ void Running::drain(bool successor) {
   if (sockets_kept && admin_) admin_->hand_over();
   if (sockets_kept && claims_) claims_->hand_over();
   if (successor) {
-    // Health checks and workers are now the successor's.
+    // The successor now serves the admin interface.
     admin_.reset();
     keys_.reset();
     if (claims_) claims_->begin_stop();
@@ -413,11 +413,11 @@ void Running::drain(bool successor) {
 
 int Running::join() {
   const Gateway::Ended ended = gateway_->join();
-  // Not earlier: owners renew their claims as long as this process could serve them.
+  // Stop the claims API last, so that owners can renew their claims as long as possible.
   if (claims_) claims_->stop();
   access_.stop(access_patience);
   if (ended == Gateway::Ended::cut_off) {
-    // Interrupted requests hold memory that will not be freed, and claims that will be unknown.
+    // Exit without cleaning up: interrupted requests still hold memory, and their claims become unknown.
     log_.warn("stopped with running requests; their outcomes are unknown");
     std::_Exit(0);
   }

@@ -53,7 +53,7 @@ Running::Ended Running::on_successor() {
         begin(Handover::starting);
         return Ended::no;
       }
-      // If this process is killed from here on, the successor serves.
+      // Name the successor as the main process now: if this process is killed from here on, the successor serves.
       notify(fmt::format("MAINPID={}", successor_->pid()));
       pause();
       return Ended::no;
@@ -70,13 +70,13 @@ Running::Ended Running::on_successor() {
 
 Running::Ended Running::go_on_handing_over() {
   if (!successor_) return Ended::no;
-  // A store that has failed for good cannot serve the requests that still need it.
+  // If the store has failed for good, do not wait for the requests that need it.
   const bool useless = store_->store().failed_for_good();
   if (handover_ == Handover::emptying && (useless || !gateway_->needs_store())) {
     close_claims();
     if (!claims_ || claims_->ended()) give_up_store();
   }
-  // A message at the last moment still counts.
+  // Accept a message that arrived just before the time limit.
   const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
   if (in_time || successor_->speaks()) return Ended::no;
   return take_back(handover_ == Handover::emptying
@@ -95,7 +95,7 @@ void Running::pause() {
   log_.info("handing over", {{"limit_ms", config_.timeouts.handover.count()}});
 }
 
-// Wait for the last request that needs the store: leases continue meanwhile, and their owners can renew them.
+// Called once no request needs the store. Until then leases continue, and their owners can renew them here.
 void Running::close_claims() {
   if (!claims_ || claims_socket_.open()) return;
   claims_socket_ = Descriptor(::fcntl(claims_->listening(), F_DUPFD_CLOEXEC, 0));

@@ -48,7 +48,8 @@ std::string key_option(const SendOptions& options, const client::Result& result)
   return options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
 }
 
-// The options with which the same command continues after the written bytes; a file is rewritten.
+// The options to continue after the written bytes. With --output the file is written again from its start, so no offset
+// is given.
 std::string continuing(const SendOptions& options, const StreamResult& got, const Written& written) {
   std::string text = key_option(options, got.result);
   const std::uint64_t offset = got.received - written.given + written.written;

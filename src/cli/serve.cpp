@@ -52,7 +52,8 @@ int serve(const ServeOptions& options) {
 
 }  // namespace
 
-// An empty name means that a variable was not set. Serving without the file would ignore its rules.
+// Refuses an empty name: it usually comes from a variable that is not set, and serving without the file would ignore
+// its rules.
 void add_config_option(CLI::App& command, ServeOptions& options, const std::string& description) {
   const auto named = [](const std::string& file) { return file.empty() ? "the name of the file is empty" : ""; };
   command.add_option("--config", options.config_file, description)->type_name("FILE")->check(CLI::Validator(named, ""));

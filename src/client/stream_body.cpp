@@ -112,7 +112,7 @@ Happened StreamBody::judge(Happened happened) {
 
 std::vector<Header> StreamBody::resuming(const std::vector<Header>& headers) const {
   if (!has_begun()) return headers;
-  // The caller's own Last-Event-ID would be searched again, and might now be found elsewhere.
+  // Drop the caller's Last-Event-ID: the server would look it up again, and may now find it at another position.
   constexpr std::array<std::string_view, 3> ours = {offset_header, attempt_header, "Last-Event-ID"};
   std::vector<Header> made;
   for (const Header& header : headers) {

@@ -40,7 +40,7 @@ void check_callers(const Config& config, const Route& route, Findings& out) {
   if (policy.caller.empty() && in_scope) {
     out.warning(route, {"caller"}, "caller is none: callers that use the same key get each other's responses");
   }
-  // `caller: none` beside such a scope says that this is intended.
+  // A scope without the caller is intended if `caller: none` is set, so do not warn then.
   if (!policy.caller.empty() && !in_scope) {
     out.warning(route, {"scope", "dialect"},
                 "the caller is not part of scope: callers that use the same key get each other's responses; add caller "

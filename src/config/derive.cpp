@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Expired records may be kept for a fraction of their ttl.
+// A fraction of the shortest ttl, by which expired records may be kept for longer.
 Duration part_of_ttl(const Config& config) {
   Duration shortest = config.routes.empty() ? config.defaults.ttl : Duration::max();
   for (const Route& route : config.routes) shortest = std::min(shortest, route.policy.ttl);

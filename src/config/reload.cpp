@@ -94,7 +94,7 @@ void follow(const Route& route, const std::vector<Route>& wanted, std::vector<st
   }
 }
 
-// The same for a new route and the one whose requests it takes.
+// Compares a new route with the running route whose requests it will take.
 void follow_back(const Route& route, const std::vector<Route>& running, std::vector<std::string>& out) {
   for (std::size_t method = 0; method < route.policy.methods.size(); ++method) {
     if (route.methods && !route.methods->test(method)) continue;

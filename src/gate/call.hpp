@@ -22,14 +22,14 @@ class Call : public Presence {
   // The call is over when this returns.
   virtual Task<void> run() = 0;
 
-  // The caller cancels: a wait for an owner ends, and a new claim is released. No effect on a claim that was handed
-  // out.
+  // Called when the caller cancels: ends a wait for an owner, and releases a new claim. No effect on a claim that was
+  // handed out.
   void cancel(std::uint64_t tag) {
     if (tag != tag_) return;
     cancelled_ = true;
     end_wait();
   }
-  // The gate stops: a wait for an owner ends.
+  // Called when the gate stops: ends a wait for an owner.
   void end_wait() {
     left_ = true;
     if (listener_ != nullptr) listener_->client_left();

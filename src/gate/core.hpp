@@ -31,7 +31,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // `stopping`: `then` is not called.
+  // `stopping`: the gate is stopping, so `then` is not called.
   enum class Begun : std::uint8_t { yes, stopping };
   Begun begin(Request request, std::uint64_t tag, Completion<BeginResult> then);
   Begun claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then);
@@ -59,7 +59,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Whether this is the process that opened it: it must not be used in any other.
   bool is_here() const;
-  // For claims.
+  // Runs a job of a claim on the gate's thread.
   Mailbox::Posted post(Mailbox::Job job) { return mailbox_.post(std::move(job)); }
 
  private:

@@ -42,7 +42,7 @@ Ending ending_of(gateway::Ending ending) {
     case gateway::Ending::executed: return Ending::executed;
     case gateway::Ending::replayed:
     case gateway::Ending::attached: return Ending::replayed;  // to a live stream: gates have none
-    case gateway::Ending::stopped: return Ending::rejected;   // likewise
+    case gateway::Ending::stopped: return Ending::rejected;   // of a stopped stream: gates have none
     case gateway::Ending::in_flight: return Ending::in_flight;
     case gateway::Ending::mismatch: return Ending::mismatch;
     case gateway::Ending::unknown: return Ending::unknown;

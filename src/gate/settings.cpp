@@ -77,7 +77,7 @@ bool has_life(const Policy& policy) {
   return std::ranges::find(policy.scope, ScopePart::life) != policy.scope.end();
 }
 
-// Refuses features that need a real backend, or that see unkeyed requests to their end.
+// Refuses features that need a real backend, or that must see how requests without a key end.
 ConfigErrors only_in_gateway(const Config& config) {
   ConfigErrors errors;
   for (const Route& route : config.routes) {
