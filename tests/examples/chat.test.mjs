@@ -86,16 +86,6 @@ async function startLine(t) {
 
 // Each story has a question and a browser context of its own, so that they can run side by side.
 describe("chat", {concurrency: 3}, () => {
-  test("words are shown as they come", async (t) => {
-    const question = "Do words come one by one?";
-    const {page, words} = await ask(t, question);
-    for (let count = 1; count <= 4; ++count) {
-      await send(question, {count: 1});
-      await sees(page, words.slice(0, count));
-    }
-    await ends(page, question, words);
-  });
-
   test("a reload in the middle goes on with the answer", async (t) => {
     const question = "What does a reload cost?";
     const {page, requests, words} = await ask(t, question);

@@ -1,6 +1,4 @@
 """What the tests of examples/platform and examples/workflow share: the example's own parts, its API, its README."""
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -10,24 +8,14 @@ import subprocess
 import sys
 import unittest
 
-from wire import DEADLINE, Client, wait_until
+from session import ROOT, load, wait_until  # noqa: F401: for the tests
+from wire import DEADLINE, Client
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "examples" / "lib"))
+import stage as stages
 
-import stage as stages  # noqa: E402
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 JSON = ("Content-Type", "application/json")
-
-
-def load_run(name):
-    """examples/NAME/run as a module."""
-    path = ROOT / "examples" / name / "run"
-    loader = importlib.machinery.SourceFileLoader(f"{name}_run", str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
 
 
 def start(make, *settings):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from wire import DEADLINE, wait_until
+from wire import DEADLINE, Backend, Client, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "lib"))
@@ -97,6 +97,25 @@ class Session(unittest.TestCase):
                 self.assertEqual(comparable(answer), comparable(example.here(expected)))
 
 
+class LossyLine(Backend):
+    """Between a client and Once: the first answers do not arrive."""
+
+    def __init__(self, port, lost):
+        self.left, self.once = lost, port
+        super().__init__(self.forward)
+
+    def forward(self, request, connection):
+        fields = [field for field in request.fields if field[0].lower() not in ("content-length", "connection", "transfer-encoding")]
+        with Client(self.once) as client:
+            answer = client.ask(request.method, request.target, fields, request.body)
+        if self.left > 0:
+            self.left -= 1
+            connection.reset()
+            return
+        kept = [field for field in answer.fields if field[0].lower() not in ("content-length", "connection")]
+        connection.reply(answer.status, kept, answer.body)
+
+
 def kept_for(response):
     """Seconds from the answer until it is forgotten, by the gateway's own clock."""
     return (email.utils.parsedate_to_datetime(response.get("Idempotency-Expires")) -
@@ -107,4 +126,4 @@ def comparable(text):
     return NEW_EACH_TIME.sub(r"\1", text).strip()
 
 
-__all__ = ["Example", "Session", "kept_for", "load", "steps", "wait_until", "ROOT"]
+__all__ = ["Example", "LossyLine", "Session", "kept_for", "load", "steps", "wait_until", "ROOT"]

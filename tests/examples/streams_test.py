@@ -10,7 +10,7 @@ import threading
 import unittest
 import urllib.request
 
-from session import ROOT, Session, kept_for, load, wait_until
+from session import ROOT, LossyLine, Session, kept_for, load, wait_until
 from wire import Backend, Client
 
 from stage import Stage
@@ -132,35 +132,6 @@ class ClientTest(Streams):
         self.assertEqual(self.append(line.port, "s", "k2", {"n": 2}), 0)
         self.assertEqual(self.messages(once, "s"), [{"n": 1}, {"n": 2}])
 
-    def test_a_retry_waits_for_the_append_that_still_runs(self):
-        go, waiting = threading.Event(), threading.Event()
-        self.addCleanup(go.set)
-
-        def slow(request, connection):
-            if request.method == "POST":
-                waiting.set()
-                go.wait()
-            connection.reply(204, [("Stream-Next-Offset", "7")])
-
-        backend = Backend(slow)
-        self.addCleanup(backend.stop)
-        streams = self.start(origin=backend.port)
-        first = self.start_append(streams.ports["once"], "s", "k", {"n": 1})
-        self.assertTrue(waiting.wait(60))
-        first.kill()
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            retry = pool.submit(self.append, streams.ports["once"], "s", "k", {"n": 1})
-            wait_until(lambda: self.waiting(streams) == 1, what="the retry to wait")
-            go.set()
-            self.assertEqual(retry.result(), 0)
-        self.assertEqual(len(backend.executions()), 1)
-
-    def waiting(self, streams):
-        """How many requests wait for another one's outcome."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{streams.ports['admin']}/metrics") as page:
-            lines = dict(line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#"))
-        return float(lines["once_waiting"])
-
     def test_an_append_may_have_more_than_8_mib(self):
         streams = self.start()
         self.ask(streams.ports["once"], "PUT", "large", JSON)
@@ -190,25 +161,6 @@ class ProtocolTest(Streams):
             self.assertEqual(answer.status, status, length)
 
 
-class LossyLine(Backend):
-    """Between a client and Once: the first answers do not arrive."""
-
-    def __init__(self, port, lost):
-        self.left, self.once = lost, port
-        super().__init__(self.forward)
-
-    def forward(self, request, connection):
-        fields = [field for field in request.fields if field[0].lower() not in ("content-length", "connection", "transfer-encoding")]
-        with Client(self.once) as client:
-            answer = client.ask(request.method, request.target, fields, request.body)
-        if self.left > 0:
-            self.left -= 1
-            connection.reset()
-            return
-        kept = [field for field in answer.fields if field[0].lower() not in ("content-length", "connection")]
-        connection.reply(answer.status, kept, answer.body)
-
-
 class LostAckTest(Streams):
     """The server appends, and its answer does not arrive."""
 
@@ -235,20 +187,6 @@ class LostAckTest(Streams):
 
     def append(self, stream, fields=()):
         return self.ask(self.once, "POST", stream, [*JSON, *fields], b'{"n":1}', key="k")
-
-    def test_an_answer_that_is_lost_before_the_client_is_replayed(self):
-        self.ask(self.once, "PUT", "s", JSON)
-        with Client(self.once) as client:
-            client.send_request("POST", "/v1/stream/s", JSON, b'{"n":1}', key="k")
-            wait_until(lambda: self.messages(self.server.port, "s"), what="the append")
-            client.reset()
-        answer = wait_until(self.replayed, what="the answer to be recorded")
-        self.assertEqual((answer.status, answer.get("Idempotency-Replayed")), (204, "true"))
-        self.assertEqual(self.messages(self.server.port, "s"), [{"n": 1}])
-
-    def replayed(self):
-        answer = self.append("s")
-        return answer if answer.status != 409 else None
 
     def test_an_answer_that_is_lost_before_once_is_never_guessed(self):
         self.ask(self.once, "PUT", "s", JSON)
