@@ -41,31 +41,6 @@ class Transactions(ClaimsTest):
         self.finish(text, "plain", '{"Content-Type": "text/plain"}')
         self.assertEqual(api.lookup(key="text")["value"], "plain")
 
-    def test_a_stale_owners_transaction_is_rolled_back(self):
-        _, api = self.start_here("a")
-        terms = {"key": "stale", "lease": "1s", "on_unknown": "retry"}
-        stale = api.acquire(**terms)["claim"]
-        taken = wait_until(lambda: (answer := api.claim(**terms))["status"] == "acquired" and answer)
-        with self.assertRaises((RuntimeError, subprocess.CalledProcessError)):
-            self.finish(stale, '"stale"')
-        api.owner("succeed", taken["claim"], value="fresh")
-        self.assertEqual(api.lookup(key="stale")["value"], "fresh")
-
-    def test_gateways_on_one_server_have_the_same_claims(self):
-        (_, one), (other_gateway, other) = self.start_here("a"), self.start_here("b")
-        claim = one.acquire(key="shared", ttl="7d")
-        self.assertEqual(other.claim(key="shared")["status"], "in_progress")
-        answers = []
-        waiter = threading.Thread(target=lambda: answers.append(other.claim(key="shared", wait="50s")))
-        waiter.start()
-        wait_until(lambda: other_gateway.metrics()["once_claims_waiting"] == 1)
-        self.assertEqual(other.owner("renew", claim["claim"]).status, 200, "any gateway serves any claim")
-        began = time.monotonic()
-        one.owner("succeed", claim["claim"], value="v")
-        waiter.join()
-        self.assertLess(time.monotonic() - began, 25)
-        self.assertEqual(answers[0]["value"], "v")
-
     def test_operators_find_claims_by_tenant_and_scope(self):
         _, api = self.start_here("a")
         api.acquire(scope="copy.propose", key="listed")
