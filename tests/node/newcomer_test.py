@@ -17,21 +17,6 @@ from wire import Client, created, wait_until
 PROGRAM = re.compile(r"<!-- run -->\n```js\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 SERVICE = re.compile(r"<!-- run service -->\n```js\n(.*?)```", re.DOTALL)
 ORDER = [("Content-Type", "application/json")]
-# A handler that goes on when the test says so, and says how often it ran.
-HELD = """
-import { appendFileSync, existsSync } from "node:fs";
-import express from "express";
-import { once } from "once/express";
-
-const app = express();
-app.use(once({ store: process.env.STORE, settings: JSON.parse(process.env.SETTINGS), log: "off" }));
-app.post("/orders", async (request, response) => {
-  appendFileSync("executions", `${request.idempotency.attempt}\\n`);
-  while (!existsSync("go")) await new Promise((resolve) => setTimeout(resolve, 5));
-  response.status(201).json({ paid: true });
-});
-app.listen(3000);
-"""
 EVENTS = b"id: 1\ndata: Hello,\n\nid: 2\ndata: world\n\n"
 Started = collections.namedtuple("Started", "process port")
 
@@ -95,62 +80,6 @@ class Newcomer(Services):
                 first, again = self.order(port), self.order(port)
                 self.assertEqual((first.status, first.body), (201, b'{"book":7,"paid":true}'))
                 self.assertEqual((again.status, again.body, again.get("Idempotency-Replayed")), (201, first.body, "true"))
-
-    def test_a_conflict_a_wait_a_crash_and_a_takeover_on_a_journal_and_on_postgresql(self):
-        folder = self.fresh_project("express@5.1.0")
-        database = catalog.make("postgres")
-        self.addCleanup(database.stop)
-        database.start()
-        for store in (f"journal:{self.folder()}", database.url()):
-            with self.subTest(store.split(":")[0]):
-                self.tell_the_whole_story(folder, store)
-
-    def tell_the_whole_story(self, folder, store):
-        go, executions = folder / "go", folder / "executions"
-        for file in (go, executions):
-            file.unlink(missing_ok=True)
-
-        def executed():
-            return executions.read_text().split() if executions.exists() else []
-
-        def service(in_flight):
-            settings = {"defaults.in_flight": in_flight, "defaults.on_unknown": "retry", "defaults.lease": "2s"}
-            return self.start(folder, HELD, STORE=store, SETTINGS=json.dumps(settings))
-
-        rejecting = service("reject")
-        first = self.in_background(self.order, rejecting.port, "held")
-        wait_until(lambda: executed() == ["1"], what="the handler to begin")
-        conflict = self.order(rejecting.port, "held")
-        self.assertEqual((conflict.status, conflict.code, conflict.get("Retry-After") is None), (409, "in-flight", False))
-        go.touch()
-        replay = first.result() and self.order(rejecting.port, "held")
-        self.assertEqual((replay.status, replay.body, replay.get("Idempotency-Replayed")), (201, first.result().body, "true"))
-        self.kill(rejecting)
-
-        go.unlink()
-        waiting = service("wait")
-        both = [self.in_background(self.order, waiting.port, "waited") for _ in range(2)]
-        wait_until(lambda: executed() == ["1", "1"], what="the handler to begin")
-        go.touch()
-        self.assertEqual(sorted(each.result().get("Idempotency-Status") for each in both), ["executed", "replayed"])
-
-        go.unlink()
-        lost = self.in_background(self.order, waiting.port, "lost")
-        wait_until(lambda: executed() == ["1", "1", "1"], what="the handler to begin")
-        self.kill(waiting)
-        self.assertRaises(Exception, lost.result)
-        go.touch()
-        after = service("wait")
-        taken = wait_until(lambda: self.made(self.order(after.port, "lost")), what="the lease to lapse")
-        self.assertEqual((taken.get("Idempotency-Status"), executed()), ("executed", ["1", "1", "1", "2"]))
-        self.kill(after)
-
-    def made(self, answer):
-        return answer if answer.status == 201 else None
-
-    def kill(self, service):
-        service.process.kill()
-        service.process.wait()
 
     def test_the_programs_of_the_readme_print_what_it_shows(self):
         folder = self.fresh_project()

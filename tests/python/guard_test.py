@@ -39,25 +39,6 @@ print(json.dumps([[r.status, r.value, r.cached, r.attempt] for r in (*results, a
 """)
         self.assertEqual(said, [["succeeded", {"made": 1}, False, 1], *2 * [["succeeded", {"made": 1}, True, 1]]])
 
-    def test_async_work_holds_up_nothing(self):
-        said = self.told("""
-async def main():
-    go, ticks = asyncio.Event(), []
-    async def work():
-        await go.wait()
-        return 7
-    async def tick():
-        while not go.is_set():
-            ticks.append(1)
-            if len(ticks) > 50: go.set()
-            await asyncio.sleep(0)
-    runs = [guard.run_async(work, scope="jobs", key="k", wait="30s") for _ in range(3)]
-    results = (await asyncio.gather(*runs, tick()))[:3]
-    return [[r.status, r.value] for r in results], sorted(r.cached for r in results)
-print(json.dumps(asyncio.run(main())))
-""")
-        self.assertEqual(said, [3 * [["succeeded", 7]], [False, True, True]])
-
     def test_many_loops_and_threads_share_a_guard(self):
         said = self.told("""
 def loop(number):

@@ -19,13 +19,6 @@ class StoreStories:
         made = json.loads(first.body)
         self.assertEqual((made["attempt"], made["told"], made["claim"], made["bytes"]), (1, "1", True, len(b'{"book": 7}')))
 
-    def test_another_body_is_refused(self):
-        app = self.app()
-        app.ask("POST", "/orders", body={"book": 7}, key="k")
-        other = app.ask("POST", "/orders", body={"book": 8}, key="k")
-        self.assertEqual((other.status, other.get("Idempotency-Status")), (422, "mismatch"))
-        self.assertEqual(self.executions(), 1)
-
     def test_a_retry_waits_for_the_owner_and_holds_up_nobody(self):
         app = self.app()
         asked = [Asked(app, "POST", "/slow", key="k") for _ in range(3)]
@@ -102,19 +95,6 @@ class AllStories(StoreStories):
         for twice in ([("Idempotency-Key", "j")], [("Authorization", "Bearer a"), ("Authorization", "Bearer b")], [("Host", "a.test"), ("Host", "b.test")]):
             self.assertEqual(app.ask("POST", "/orders", twice, {"book": 7}, key="k").status, 400, twice)
         self.assertEqual(self.executions(), 0)
-
-    def test_a_request_at_work_is_a_conflict(self):
-        app = self.serve(defaults__in_flight="reject")
-        first = Asked(app, "POST", "/slow", key="k")
-        self.begun()
-        second = app.ask("POST", "/slow", key="k")
-        self.assertEqual((second.status, second.get("Idempotency-Status")), (409, "in-flight"))
-        self.assertIsNotNone(second.get("Retry-After"))
-        self.assertEqual(app.ask("GET", "/ping").status, 200)
-        self.let_go()
-        self.assertEqual(first.answer.status, 200)
-        self.assertEqual(app.ask("POST", "/slow", key="k").body, first.answer.body)
-        self.assertEqual(self.executions(), 1)
 
     def test_a_handler_that_raises_is_a_500_and_a_retry_executes(self):
         app = self.app()
