@@ -1,8 +1,6 @@
 /* The C interface as a program uses it, on the memory store. */
 #include "check.h"
 
-#include <pthread.h>
-
 static void first_request_executes_and_retry_replays(void) {
   once_gate *gate = open_gate("memory:");
   once_event *begun = begin(gate, "k1", "{\"amount\":1}");
@@ -110,18 +108,6 @@ static void settings_of_requests_are_warned_of_with_the_first_one(void) {
   once_claim_free(begin_claim(gate, "k2", "a"));
   once_claim_free(begin_claim(gate, "k3", "a"));
   CHECK(lines_about_callers(gate) == 0);
-  close_gate(gate);
-}
-
-/* The second request waits for the first one on no thread at all, and gets its reply. */
-static void retry_waits_for_the_owner(void) {
-  once_gate *gate = open_gate("memory:");
-  once_claim *claim = begin_claim(gate, "k1", "a");
-  const uint64_t waits = start(gate, "k1", "a");
-  complete(gate, claim, "done");
-  once_event *event = wait_for(gate, waits);
-  CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, "done"));
-  once_event_free(event);
   close_gate(gate);
 }
 
@@ -369,39 +355,6 @@ static void stop_waits_for_claims_and_free_does_not(void) {
   close_gate(gate);
 }
 
-static void *retry_one_key(void *given) {
-  once_gate *gate = given;
-  size_t executed = 0;
-  char key[16];
-  for (int i = 0; i < 50; ++i) {
-    snprintf(key, sizeof key, "key-%d", i);
-    once_event *event = begin(gate, key, "a");
-    if (event->kind == ONCE_EVENT_CLAIM) {
-      ++executed;
-      once_claim *claim = event->claim;
-      complete(gate, claim, key);
-    } else {
-      CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, key));
-    }
-    once_event_free(event);
-  }
-  return (void *)(uintptr_t)executed;
-}
-
-static void many_threads_execute_each_key_once(void) {
-  once_gate *gate = open_gate("memory:");
-  pthread_t threads[4];
-  size_t executed = 0;
-  for (size_t i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, retry_one_key, gate) == 0);
-  for (size_t i = 0; i < 4; ++i) {
-    void *own = NULL;
-    CHECK(pthread_join(threads[i], &own) == 0);
-    executed += (size_t)(uintptr_t)own;
-  }
-  CHECK(executed == 50);
-  close_gate(gate);
-}
-
 static void helpers_need_no_gate(void) {
   char one[65];
   char other[65];
@@ -422,7 +375,6 @@ int main(void) {
   request_without_key_passes();
   drained_events_come_through_the_descriptor();
   settings_of_requests_are_warned_of_with_the_first_one();
-  retry_waits_for_the_owner();
   cancelled_wait_ends();
   dropped_and_abandoned_claims_are_unknown();
   large_and_streamed_bodies_are_not_kept();
@@ -430,7 +382,6 @@ int main(void) {
   work_is_done_once();
   work_fails_is_released_and_waited_for();
   stop_waits_for_claims_and_free_does_not();
-  many_threads_execute_each_key_once();
   helpers_need_no_gate();
   puts("ok");
   return 0;

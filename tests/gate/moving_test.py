@@ -116,24 +116,6 @@ class Moving(EndToEnd):
         self.assertEqual(self.ask(gateway, "/pay?x=1", self.key, "other").status, 422)
         self.assertEqual(len(backend.requests), 0)
 
-    def test_a_gate_that_dies_before_it_finishes_leaves_an_unknown_outcome(self):
-        gate = self.open_gate()
-        self.assertEqual(self.begin(gate, "/hold", self.key, "body")[0], "claim")
-        gate.kill()
-        gate = self.open_gate()
-        self.assertEqual(self.begin(gate, "/hold", self.key, "body")[:3], ["reply", "409", str(UNKNOWN)])
-        gate.stop()
-
-    def test_a_gate_that_dies_is_followed_by_a_second_attempt_where_the_route_says_so(self):
-        gate = self.open_gate()
-        self.assertEqual(self.begin(gate, "/retry", self.key, "body")[:2], ["claim", "1"])
-        gate.kill()
-        gate = self.open_gate()
-        taken = wait_until(lambda: self.claimed(gate), what="the lease to lapse")
-        self.assertEqual(taken[1], "2")
-        self.assertEqual(gate.ask("finish 200 second")[:3], ["reply", "200", str(EXECUTED)])
-        gate.stop()
-
     def claimed(self, gate):
         answer = self.begin(gate, "/retry", self.key, "body")
         return answer if answer[0] == "claim" else None

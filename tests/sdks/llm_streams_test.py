@@ -151,22 +151,6 @@ class Streams(EndToEnd):
             self.assertFalse(line.get("text"), line)
         return line
 
-    def test_a_program_that_died_in_the_middle_is_started_again_with_its_key(self):
-        for library in LIBRARIES:
-            with self.subTest(library):
-                wire, script, backend, gateway = self.start(library)
-                first = self.read(gateway, library)
-                script.tell(HEAD, wire.opening or b": hello\n\n", wire.word(WORDS[0]))
-                self.assertEqual(first.texts(1), [WORDS[0]])
-                first.kill()
-                script.tell(wire.word(WORDS[1]))
-                again = self.read(gateway, library)
-                self.assertEqual(again.texts(2), list(WORDS[:2]))
-                script.tell(wire.word(WORDS[2]), wire.closing, None)
-                self.assertEqual(again.texts(1), [WORDS[2]])
-                self.assertEqual(self.end(again), {"end": True, "status": "attached"})
-                self.assertEqual(len(backend.executions()), 1)
-
     def test_the_retry_of_the_sdk_itself_attaches(self):
         """Before the head has come, the SDK gives up on its first try and sends the request again."""
         for library in ("openai", "anthropic"):
