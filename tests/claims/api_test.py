@@ -41,15 +41,6 @@ class Verbs(ClaimsTest):
             self.assertEqual(api.claim(key="a", nonce=mine, **wait)["status"], "in_progress")
         api.acquire(key="a")  # others go on
 
-    def test_a_repeated_claim_with_its_nonce_is_the_same_claim(self):
-        api = self.api()
-        mine = nonce()
-        first = api.acquire(key="a", nonce=mine)
-        again = api.acquire(key="a", nonce=mine)
-        self.assertEqual(first.json, again.json)
-        self.assertEqual(api.claim(key="a", nonce=nonce())["status"], "in_progress")
-        self.assertEqual(api.claim(key="a")["status"], "in_progress")
-
     def test_a_failed_attempt_is_followed_by_another(self):
         gateway, api = self.start()
         first = api.acquire(key="a")
@@ -61,17 +52,6 @@ class Verbs(ClaimsTest):
         line = next(line for line in gateway.log_lines() if line["message"] == "work failed")
         self.assertRegex(line["operation"], "^[0-9a-f]{16}$")
         self.assertEqual((line["tenant"], line["reason"]), ("local", "model said no"))
-
-    def test_every_verb_may_be_repeated(self):
-        api = self.api()
-        for verb, members in (("renew", {}), ("succeed", {"value": 1}), ("fail", {}), ("release", {})):
-            with self.subTest(verb=verb):
-                claim = api.acquire(key=verb)["claim"]
-                first = api.owner(verb, claim, **members)
-                again = api.owner(verb, claim, **members)
-                self.assertEqual((first.status, again.status), (200, 200))
-                if verb != "renew":
-                    self.assertEqual(first.json, again.json)
 
     def test_what_has_ended_cannot_end_otherwise(self):
         api = self.api()
@@ -94,11 +74,6 @@ class Verbs(ClaimsTest):
         api.owner("succeed", claim, value=1)
         same = api.ask("POST", "/v1/claims", '{"scope":"test","key":"a","fingerprint":{"to":"x","amount":5.0}}')
         self.assertEqual(same["status"], "succeeded")
-
-    def test_scopes_are_apart(self):
-        api = self.api()
-        api.acquire(scope="a", key="k")
-        self.assertEqual(api.claim(scope="b", key="k")["status"], "acquired")
 
     def test_the_value_is_kept_for_the_ttl_of_the_claim_or_of_the_end(self):
         api = self.api()
@@ -197,18 +172,6 @@ class UnixSocket(ClaimsTest):
         self.assertEqual(api.acquire(key="a")["attempt"], 1)
         gateway.stop()
         self.assertFalse(self.socket.exists())
-
-    def test_tokens_hold_there_too(self):
-        _, nobody = self.start(tokens=Tenants.TOKENS, listen=f"unix:{self.socket}")
-        self.assertEqual(nobody.claim(key="a").status, 401)
-        self.assertEqual(Api(nobody.address, "a" * 16).claim(key="a").status, 200)
-
-    def test_what_a_dead_process_left_is_replaced(self):
-        gateway, _ = self.start()
-        gateway.kill()
-        self.assertTrue(self.socket.exists())
-        _, api = self.start()
-        self.assertEqual(api.claim(key="a").status, 200)
 
     def test_what_somebody_listens_on_or_is_no_socket_is_not(self):
         path = self.data / "taken"

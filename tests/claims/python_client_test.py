@@ -1,5 +1,4 @@
 """once.ClaimsClient against the real gateway."""
-import http.client
 import json
 import os
 import subprocess
@@ -10,7 +9,7 @@ import unittest
 import unittest.mock
 
 from support import ROOT, ClaimsTest
-from wire import Backend, wait_until
+from wire import wait_until
 
 from once import ClaimsClient, OnceError, claims as once_claims, hash_text
 

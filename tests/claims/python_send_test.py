@@ -1,5 +1,4 @@
 """once.send(), and clients of the claims API over TLS, through real gateways."""
-import socket
 import ssl
 import unittest
 import warnings

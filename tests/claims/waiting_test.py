@@ -1,7 +1,6 @@
 """Owners that are at work, dead or slow, and those who wait for them."""
 import json
 import threading
-import time
 import unittest
 
 from support import ClaimsTest, nonce
@@ -65,22 +64,6 @@ class Leases(ClaimsTest):
 
 
 class LongPolls(ClaimsTest):
-    def test_a_waiting_claim_gets_the_value_as_soon_as_it_is_there(self):
-        gateway, api = self.start()
-        claim = api.acquire(key="a")["claim"]
-        answers = []
-        waiters = [threading.Thread(target=lambda: answers.append(api.claim(key="a", wait="50s"))) for _ in range(3)]
-        waiters.append(threading.Thread(target=lambda: answers.append(api.lookup(key="a", wait="50s"))))
-        for waiter in waiters:
-            waiter.start()
-        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 4, what="all of them to wait")
-        began = time.monotonic()
-        api.owner("succeed", claim, value="v")
-        for waiter in waiters:
-            waiter.join()
-        self.assertLess(time.monotonic() - began, 25)
-        self.assertEqual([answer["value"] for answer in answers], ["v"] * 4)
-
     def test_when_the_owner_fails_one_of_those_that_wait_goes_on(self):
         gateway, api = self.start()
         claim = api.acquire(key="a")["claim"]

@@ -130,16 +130,6 @@ class Retries(Api):
         self.assertEqual([answer.status for answer in answers], [201, 201])
         self.assertNotEqual(answers[0].body, answers[1].body)
 
-    def test_reading_is_never_answered_from_the_table(self):
-        key = str(uuid.uuid4())
-        path = f"/api/dwellers/{DWELLER}/acts"
-        before = json.loads(self.ask("GET", path, key=key).body)
-        self.ask("POST", ACT, {"action": "blink"}, key)
-        answer = self.ask("GET", path, key=key)
-        self.assertEqual(len(json.loads(answer.body)), len(before) + 1)
-        self.assertIsNone(answer.get("Idempotent-Replayed"))
-        self.assertEqual(self.row(key)["endpoint"], ACT)
-
     def test_a_request_at_work_is_a_conflict_and_then_has_an_answer(self):
         key = str(uuid.uuid4())
         let_go = self.hold("LOCK TABLE platform_acts")
@@ -213,12 +203,6 @@ class Retries(Api):
         self.assertEqual((theirs.status, json.loads(theirs.body)["user_id"]), (201, other["id"]))
         for nobody in (None, {"token": refreshed[:-3] + "AAA"}):
             self.assertEqual(self.ask("POST", ACT, {"action": "sing"}, key, nobody).status, 401)
-
-    def test_a_key_belongs_to_one_request(self):
-        key = str(uuid.uuid4())
-        self.assertEqual(self.ask("POST", ACT, {"action": "run"}, key).status, 201)
-        self.assertEqual(self.ask("POST", ACT, {"action": "stop"}, key).status, 422)
-        self.assertEqual(self.ask("POST", "/api/stories", {"title": "run"}, key).status, 422)
 
     def test_a_key_has_up_to_255_characters(self):
         self.assertEqual(self.ask("POST", ACT, {"action": "hum"}, "k" * 255).status, 201)

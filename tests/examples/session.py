@@ -5,9 +5,9 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import signal
 import subprocess
 import sys
-import unittest
 
 from wire import DEADLINE, Backend, Client, wait_until
 
@@ -76,10 +76,21 @@ class Example:
         return self.process.wait(3 * DEADLINE)
 
 
-class Session(unittest.TestCase):
-    """Mixed into the test of an example: play() types what its README shows."""
+class Session:
+    """Mixed into the test of an example: what its README shows is typed and compared."""
 
     maxDiff = 4000
+    name = None
+    usual = {}  # {part: port in the README}
+    env = None
+
+    def test_the_session_of_the_readme_gives_what_it_shows_and_ctrl_c_ends_all(self):
+        with self.example(self.name, self.usual, env=self.env) as example:
+            self.play(example, self.env)
+            self.assertEqual(example.end(signal.SIGINT), 0)
+            for port in example.ports.values():
+                with self.assertRaises(ConnectionRefusedError):
+                    Client(port)
 
     @contextlib.contextmanager
     def example(self, name, usual, *arguments, env=None):

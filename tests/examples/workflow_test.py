@@ -142,10 +142,6 @@ class Decision(Api):
         self.assertEqual(again.get("Original-Request-Id"), first.get("X-Request-Id"))
         self.assertEqual(len(self.get("/api/workflows/")["workflows"]), 2)
 
-    def test_reading_is_not_touched(self):
-        answers = [ask(self.service.ports["gateway"], "GET", "/api/quota/", self.fields("k")) for _ in range(2)]
-        self.assertEqual([answer.get("Idempotency-Status") for answer in answers], ["bypassed"] * 2, "the key counts for nothing")
-
     def test_the_time_to_live_is_a_setting(self):
         expires = email.utils.parsedate_to_datetime(self.validate(str(uuid.uuid4())).get("Idempotency-Expires")).timestamp()
         self.assertAlmostEqual(expires, time.time() + 48 * 3600, delta=120)
