@@ -120,21 +120,6 @@ class Moving(EndToEnd):
         answer = self.begin(gate, "/retry", self.key, "body")
         return answer if answer[0] == "claim" else None
 
-    @unittest.skipUnless(SHARED, "one owner at a time")
-    def test_both_at_once_execute_a_key_once(self):
-        go = self.gate()
-        backend = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"behind"))
-        gateway = self.open_gateway(backend)
-        gate = self.open_gate()
-        with gateway.connect() as client:
-            client.send_request("POST", "/pay", [("Host", "api.example"), ("Authorization", "one")], b"body", key=self.key)
-            wait_until(lambda: backend.requests, what="the request at the backend")
-            gate.tell(f"begin POST /pay body Host=api.example Idempotency-Key={self.key} Authorization=one")
-            go.set()
-            self.assertEqual(client.read_response().status, 201)
-            self.assertEqual(gate.hear(), ["reply", "201", str(REPLAYED), "0", "behind"])
-        gate.stop()
-
     @unittest.skipUnless(SHARED, "nobody else can take over")
     def test_an_owner_that_stood_still_is_told_that_it_has_lost(self):
         gate, other = self.open_gate(), self.open_gate()

@@ -103,18 +103,6 @@ class Middleware:
         self.assertEqual(first.all("Set-Cookie"), ["a=1", "b=2"])
         self.assertEqual((again.all("Set-Cookie"), again.get("X-Made"), again.body), ([], "7", b"cookies"))
 
-    def test_after_a_crash_the_outcome_is_unknown_and_held(self):
-        store = f"journal:{self.folder()}"
-        service = self.service(self.framework, store)
-        lost = self.in_background(service.ask, body={"hold": 1}, key="k")
-        wait_until(lambda: service.seen()["waiting"] == 1)
-        service.kill()
-        self.assertRaises(Exception, lost.result)
-        restarted = self.service(self.framework, store)
-        again = restarted.ask(body={"hold": 1}, key="k")
-        self.assertEqual((again.status, again.code), (409, "outcome-unknown"))
-        self.assertEqual(restarted.calls(), [])
-
 
 
 class Callers:

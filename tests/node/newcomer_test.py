@@ -128,21 +128,6 @@ class Shared(Services):
         self.assertEqual([answer.get("Idempotency-Status") for answer in answers], ["executed", "replayed"])
         self.assertEqual((answers[0].body, there.calls()), (answers[1].body, []))
 
-    def test_an_owner_that_was_killed_is_taken_over(self):
-        settings = {"defaults.on_unknown": "takeover", "defaults.takeover_after": "1s", "defaults.lease": "1s", "server.timeout": "500ms",
-                    "server.connect_timeout": "400ms"}
-        here, there = (self.service("express", self.database.url(), **settings) for _ in range(2))
-        host = [("Host", "api.example")]
-        lost = self.in_background(here.ask, body={"hold": 1}, key="k", fields=host)
-        wait_until(lambda: here.seen()["waiting"] == 1)
-        here.kill()
-        self.assertRaises(Exception, lost.result)
-        taken = self.in_background(wait_until, lambda: self.executed(there.ask(body={"hold": 1}, key="k", fields=host)))
-        there.go()
-        self.assertEqual((taken.result().status, there.calls()[0]["attempt"]), (201, 2))
-
-    def executed(self, answer):
-        return answer if answer.status == 201 else None
 
 
 if __name__ == "__main__":

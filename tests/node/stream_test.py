@@ -108,21 +108,6 @@ class Streams(EndToEnd):
         self.assertEqual(reading.ended(), 2 * len(event(0)))
         self.assertEqual((reading.data, len(self.served.requests)), (told(0, 1), 1))
 
-    def test_giving_up_says_so_and_the_key_continues(self):
-        self.start()
-        reading = Reading(self, self.url, deadlineMs=1500, attemptTimeoutMs=400)
-        self.script.tell(event(0))
-        reading.until(1)
-        self.proxy.hold()
-        self.proxy.cut()
-        error = reading.ended()
-        self.assertEqual((error["reason"], reading.data), ("gave-up", told(0)))
-        self.proxy.flow()
-        self.script.tell(event(1), None)
-        again = Reading(self, self.url, key=error["key"], headers={"Idempotency-Offset": str(error["received"])})
-        self.assertEqual(again.ended(), 2 * len(event(0)))
-        self.assertEqual((again.data, len(self.served.requests)), (told(1), 1))
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -8,7 +8,7 @@ import catalog
 from once import asgi
 from stories import Stories
 from harness import Gateway
-from support import HERE, PROGRAMS, SERVER, AppTest, Asked, sys
+from support import HERE, SERVER, AppTest, Asked, sys
 from wire import Backend, Client
 
 

@@ -64,13 +64,6 @@ class StoreStories:
             return answer()
         return wait_until(answer, what="the lease to lapse")
 
-    def test_an_outcome_survives_a_restart(self):
-        app = self.serve()
-        first = app.ask("POST", "/orders", body={"book": 7}, key="k")
-        self.assertEqual(app.stop(), 0, app.said)
-        again = self.serve().ask("POST", "/orders", body={"book": 7}, key="k")
-        self.assertEqual((again.body, again.get("Idempotency-Status")), (first.body, "replayed"))
-
 
 class AllStories(StoreStories):
     def test_without_a_key_every_request_is_executed_and_cannot_pretend_to_be_claimed(self):

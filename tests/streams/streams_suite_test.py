@@ -6,7 +6,6 @@ subscriptions are off: the server tells its own address in the URLs of callbacks
 Some tests wait for seconds to pass, and a busy machine may be late. What differs is run again alone, on both sides, with
 fresh servers, up to twice; only what differs each time is a difference.
 """
-import json
 import unittest
 
 import reference
@@ -15,7 +14,6 @@ from harness import EndToEnd
 CONFIG = "routes: [{path: /v1/stream/**, dialect: streams}]\n"
 SEED = 20240613
 RUNS_AGAIN = 2
-JSON = [("Content-Type", "application/json")]
 
 
 class Streams(EndToEnd):
