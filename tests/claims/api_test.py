@@ -5,8 +5,7 @@ import stat
 import unittest
 
 import schema
-from harness import run_once
-from support import NO_BACKEND, Api, ClaimsTest, nonce
+from support import Api, ClaimsTest, nonce
 from wire import wait_until
 
 
@@ -146,23 +145,6 @@ class Tenants(ClaimsTest):
         self.assertGreater(gateway.metrics()['once_claims_requests_total{verb="claim",result="unauthorized"}'], 0)
         self.assertNotIn(right, gateway.stderr)
 
-    def test_an_address_without_tokens_is_refused_at_the_start(self):
-        for address in ("127.0.0.1:0", "[::1]:0", "0.0.0.0:8082"):
-            for command in ("serve", "check"):
-                done = run_once(command, "--upstream", NO_BACKEND, "--set", f"claims.listen={address}",
-                                folder=self.data)
-                self.assertNotEqual(done.returncode, 0)
-                self.assertIn("claims.tokens", done.stderr)
-
-    def test_tokens_that_cannot_be_used_are_refused_at_the_start(self):
-        short = self.data / "short"
-        short.write_text("fifteen bytes!!\n")
-        for file, wanted in ((short, "at least 16"), (self.data / "none", "cannot read")):
-            done = run_once("serve", "--upstream", NO_BACKEND, "--set", "claims.listen=127.0.0.1:0", "--set",
-                            f"claims.tokens.acme={file}", folder=self.data)
-            self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("claims.tokens.acme", done.stderr)
-            self.assertIn(wanted, done.stderr)
 
 
 class UnixSocket(ClaimsTest):

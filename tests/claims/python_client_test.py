@@ -262,8 +262,6 @@ class PythonClient(ClaimsTest):
                 ask(scope="jobs", key="k", tenant="umbrella")
 
     def test_hash_text_knows_no_white_space(self):
-        self.assertEqual(hash_text(" a\n b "), hash_text("a b"))
-        self.assertNotEqual(hash_text("a b"), hash_text("ab"))
         for each in json.loads((ROOT / "tests" / "claims" / "languages.json").read_text())["texts"]:
             self.assertEqual(hash_text(each["text"]), each["hash"], ascii(each["text"]))
 

@@ -169,20 +169,6 @@ describe("chat", {concurrency: 3}, () => {
     assert.equal((await calls(question)).length, 1);
   });
 
-  test("two tabs read one answer", async (t) => {
-    const question = "What does the other tab see?";
-    const {page, words} = await ask(t, question);
-    await send(question, {count: 3});
-    await sees(page, words.slice(0, 3));
-    const other = await page.context().newPage();
-    await other.goto(once);
-    await send(question, {count: 2});
-    await Promise.all([page, other].map((tab) => sees(tab, words.slice(0, 5))));
-    await ends(page, question, words);
-    await state(other, "whole");
-    assert.equal(await text(other), words.join(" "));
-  });
-
   test("an event that is not in the stream starts the text anew", async (t) => {
     const question = "What if the id is of another stream?";
     const {page, words} = await ask(t, question);

@@ -1,4 +1,4 @@
-"""examples/chat: its session, and its page in a real browser (chat.test.mjs): ten stories of about two seconds each."""
+"""examples/chat: its session, and its page in a real browser (chat.test.mjs): eight stories of about two seconds each."""
 import os
 import pathlib
 import shutil

@@ -97,16 +97,13 @@ class LaunchTest(unittest.TestCase):
     def provider(self):
         return json.loads(ask(self.launch.ports["provider"], "/calls", method="GET"))
 
-    def in_background(self, function):
-        pool = concurrent.futures.ThreadPoolExecutor()
-        self.addCleanup(pool.shutdown)
-        return pool.submit(function)
-
     def start_call(self, port=None):
         """A proposal whose call of the model takes until the mode changes."""
         self.mode("hold")
         held = self.provider()["held"]
-        call = self.in_background(lambda: self.propose(port))
+        pool = concurrent.futures.ThreadPoolExecutor()
+        self.addCleanup(pool.shutdown)
+        call = pool.submit(self.propose, port)
         wait_until(lambda: self.provider()["held"] == held + 1, what="the provider to be called")
         return call
 

@@ -109,22 +109,26 @@ class Session:
 
 
 class LossyLine(Backend):
-    """Between a client and Once: the first answers do not arrive."""
+    """Before a server: so many of its answers to POST do not arrive."""
+
+    DROPPED = ("host", "content-length", "connection", "transfer-encoding", "keep-alive")
 
     def __init__(self, port, lost):
-        self.left, self.once = lost, port
+        self.behind, self.lost = port, lost
         super().__init__(self.forward)
 
     def forward(self, request, connection):
-        fields = [field for field in request.fields if field[0].lower() not in ("content-length", "connection", "transfer-encoding")]
-        with Client(self.once) as client:
-            answer = client.ask(request.method, request.target, fields, request.body)
-        if self.left > 0:
-            self.left -= 1
+        is_post = request.method == "POST"
+        with Client(self.behind) as client:
+            answer = client.ask(request.method, request.target, self.passed(request.fields), request.body if is_post else None)
+        if is_post and self.lost > 0:
+            self.lost -= 1
             connection.reset()
             return
-        kept = [field for field in answer.fields if field[0].lower() not in ("content-length", "connection")]
-        connection.reply(answer.status, kept, answer.body)
+        connection.reply(answer.status, self.passed(answer.fields), answer.body)
+
+    def passed(self, fields):
+        return [field for field in fields if field[0].lower() not in self.DROPPED]
 
 
 def kept_for(response):

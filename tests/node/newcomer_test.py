@@ -1,5 +1,4 @@
 """What a newcomer does: a fresh npm project, the package from its tarball, and the programs of the README."""
-import collections
 import json
 import os
 import pathlib
@@ -12,13 +11,12 @@ import unittest
 import catalog
 import package
 from services import SECRET, Services
-from wire import Client, created, wait_until
+from wire import Client, created
 
 PROGRAM = re.compile(r"<!-- run -->\n```js\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 SERVICE = re.compile(r"<!-- run service -->\n```js\n(.*?)```", re.DOTALL)
 ORDER = [("Content-Type", "application/json")]
 EVENTS = b"id: 1\ndata: Hello,\n\nid: 2\ndata: world\n\n"
-Started = collections.namedtuple("Started", "process port")
 
 
 def streamed(request, connection):
@@ -54,14 +52,14 @@ class Newcomer(Services):
         return done.stdout
 
     def start(self, folder, program, **env):
-        """A service that listens on a port of its own choice."""
+        """A service that listens on a port of its own choice, which is returned."""
         tell = "app.listen(0, \"127.0.0.1\", function () { console.log(this.address().port); });"
         (folder / "service.mjs").write_text(program.replace("app.listen(3000);", tell))
         process = subprocess.Popen([package.node(), "service.mjs"], cwd=folder, stdout=subprocess.PIPE, text=True,
                                    env={**os.environ, "ONCE_SECRET": SECRET, **env})
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
-        return Started(process, int(process.stdout.readline()))
+        return int(process.stdout.readline())
 
     def order(self, port, key="order-7"):
         with Client(port) as client:
@@ -76,7 +74,7 @@ class Newcomer(Services):
         database.start()
         for store in ("journal:once-data", database.url()):
             with self.subTest(store.split(":")[0]):
-                port = self.start(folder, program.replace("journal:once-data", store)).port
+                port = self.start(folder, program.replace("journal:once-data", store))
                 first, again = self.order(port), self.order(port)
                 self.assertEqual((first.status, first.body), (201, b'{"book":7,"paid":true}'))
                 self.assertEqual((again.status, again.body, again.get("Idempotency-Replayed")), (201, first.body, "true"))
@@ -106,28 +104,6 @@ class Newcomer(Services):
         (folder / "node_modules" / "once" / "prebuilds" / "linux-x64" / "once.node").unlink()
         program = 'const { fetchOnce } = require("once/fetch"); const { Once } = require("once/claims"); console.log(typeof fetchOnce, typeof Once);'
         self.assertEqual(self.run_node(folder, "--input-type=commonjs", "-e", program), "function function\n")
-
-
-class Shared(Services):
-    """Two processes on one PostgreSQL."""
-
-    def setUp(self):
-        super().setUp()
-        self.database = catalog.make("postgres")
-        self.addCleanup(self.database.stop)
-        self.database.start()
-
-    def test_one_executes_and_the_other_waits_or_replays(self):
-        here, there = (self.service(framework, self.database.url()) for framework in ("express", "fastify"))
-        host = [("Host", "api.example")]
-        first = self.in_background(here.ask, body={"hold": 1}, key="k", fields=host)
-        wait_until(lambda: here.seen()["waiting"] == 1)
-        second = self.in_background(there.ask, body={"hold": 1}, key="k", fields=host)
-        here.go()
-        answers = [first.result(), second.result()]
-        self.assertEqual([answer.get("Idempotency-Status") for answer in answers], ["executed", "replayed"])
-        self.assertEqual((answers[0].body, there.calls()), (answers[1].body, []))
-
 
 
 if __name__ == "__main__":

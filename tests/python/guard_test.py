@@ -171,14 +171,11 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-        with self.process(program) as process:
+        with subprocess.Popen([sys.executable, "-c", program], cwd=self.data, env=self.environment(self.settings()), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             self.assertEqual(process.stdout.readline(), "waiting\n")
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.stdout.read(), "interrupted\n")
-
-    def process(self, program, **over):
-        return subprocess.Popen([sys.executable, "-c", program], cwd=self.data, env=self.environment(self.settings(**over)), text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def test_mistakes_raise(self):
         for call, text in (("guard.claim(scope='s')", "key= or inputs="), ("guard.claim(scope='s', key='k', on_unknown='x')", "on_unknown"),

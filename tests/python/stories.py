@@ -32,28 +32,24 @@ class StoreStories:
         self.assertEqual(self.executions(), 1)
 
     def test_killed_in_the_middle_it_is_held(self):
-        self.kill_in_the_middle(defaults__on_unknown="hold")
-        again = self.restarted("hold")
+        again = self.asked_after_a_kill("hold")
         self.assertEqual((again.status, json.loads(again.body)["code"]), (409, "outcome-unknown"))
         self.assertIsNone(again.get("Retry-After"))
         self.assertEqual(self.executions(), 1)
 
     def test_killed_in_the_middle_a_retry_takes_over(self):
-        self.kill_in_the_middle(defaults__on_unknown="retry")
-        again = self.restarted("retry")
+        again = self.asked_after_a_kill("retry")
         self.assertEqual((again.status, again.get("Idempotency-Status")), (200, "executed"))
         self.assertEqual(self.executions(), 2)
 
-    def kill_in_the_middle(self, **over):
-        app = self.serve(**over)
+    def asked_after_a_kill(self, on_unknown):
+        """The answer of the next process, once the lease of the dead one has lapsed. A journal knows at once that its owner died."""
+        app = self.serve(defaults__on_unknown=on_unknown)
         with Client(app.port) as client:
             client.send_request("POST", "/slow", [("Idempotency-Key", "k")], b"")
             self.begun()
             app.kill()
         self.let_go()
-
-    def restarted(self, on_unknown):
-        """The answer of the next process, once the lease of the dead one has lapsed. A journal knows at once that its owner died."""
         app = self.serve(defaults__on_unknown=on_unknown)
 
         def answer():

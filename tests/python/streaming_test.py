@@ -331,9 +331,7 @@ class Streams(StreamTest):
             error = reading.ended()
             self.assertEqual((error.reason, error.status, error.code), ("refused", 409, "response-not-kept"))
 
-        for way in WAYS:
-            with self.subTest(way.__name__):
-                story(way)
+        self.each(story)
 
     def test_leaving_closes_the_connection_and_the_stream_is_recorded(self):
         self.start()
