@@ -83,19 +83,6 @@ class PythonClient(ClaimsTest):
         result = once.run(lambda: "second", **options)
         self.assertEqual((result.value, result.attempt, result.cached), ("second", 2, False))
 
-    def test_work_that_raises_has_failed_and_a_retry_runs(self):
-        once = self.client()
-        error = ValueError("no")
-
-        def broken():
-            raise error
-
-        failed = once.run(broken, scope="jobs", key="k")
-        self.assertEqual((failed.status, failed.error, failed.ok), ("failed", error, False))
-        self.assertEqual(once.lookup(scope="jobs", key="k").status, "failed")
-        again = once.run(lambda: 7, scope="jobs", key="k")
-        self.assertEqual((again.value, again.attempt), (7, 2))
-
     def test_a_value_that_cannot_be_recorded_is_said_and_the_claim_is_not_failed(self):
         once = self.client("claims.max_body=64KiB")
         for name, value in {"long": "x" * 100_000, "sent in pieces": "x" * 30_000_000, "NaN": float("nan"), "set": {1}}.items():
