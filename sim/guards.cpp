@@ -126,7 +126,7 @@ Task<void> Guards::work_on(Call& call, const ClaimResult& claimed) {
   const bool dropped = is_held(call) && draw.one_in(6);
   if (dropped) co_return;
   const bool told = !draw.one_in(5);
-  if (told) ports_.history.backend_answered(execution, 200);
+  if (told) ports_.history.response_received(execution, 200);
   co_await end(call, told);
 }
 

@@ -2,27 +2,19 @@
 stopped for longer than they may wait, told to end, replaced by successors that die; clocks step forwards and back, disks and
 memory are full, descriptors run out; the backend dies before and after the effect; the network between them stalls, delays,
 cuts and refuses; clients go away. In the end every promise is checked.
-
-ONCE_CHAOS_SEED draws the same schedule again (the races are the kernel's), ONCE_CHAOS_SECONDS is for how long there is
-trouble, ONCE_CHAOS_STORE is a name in stores.py.
 """
 import collections
-import os
 import random
 import threading
 import time
 import unittest
 
 import faults
-import stores
-from harness import EndToEnd
 from ledger import Asked, check_all, check_retry
-from world import CLOCK, TAKEOVER_AFTER, FencedBackend, Member, adopt_orphans
+from story import SEED, Story
+from world import CLOCK, TAKEOVER_AFTER, FencedBackend, Member
 from wire import Client, wait_until
 
-SEED = int(os.environ.get("ONCE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
-SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "10"))
-STORE = os.environ.get("ONCE_CHAOS_STORE", "journal")
 CLIENTS = 8
 LEAST = 100  # operations
 PATIENCE = 90.0  # of a client with one request; what is held or taken over takes a few seconds
@@ -122,34 +114,20 @@ class Caller(threading.Thread):
         return True
 
 
-class Chaos(EndToEnd):
+class Chaos(Story):
     def setUp(self):
         super().setUp()
-        adopt_orphans()
-        self.over = threading.Event()
-        self.failures = []
         self._count = 0
         self._lock = threading.Lock()
-        self.store = stores.make(STORE)
-        self.store.start()
-        self.addCleanup(self.store.stop)
         self.ledger = FencedBackend(SEED, self.store)
         self.server = self.backend(self.ledger)
-        self.members = [Member(self, name, SEED) for name in "ab"]
-        self.trouble = faults.Trouble(self.members, self.ledger, self.store, SEED)
-        self.addCleanup(self.trouble.leave)
-        for member in self.members:
-            self.addCleanup(member.stop)
-            member.start()
+        members = [Member(self, name, SEED) for name in "ab"]
+        self.surround(members, faults.Trouble(members, self.ledger, self.store, SEED))
 
     def number(self):
         with self._lock:
             self._count += 1
             return self._count
-
-    def broken(self):
-        """Whether there is no point in going on."""
-        return bool(self.failures or self.trouble.failures)
 
     def member_for(self, asked):
         """The same for a key, always, if the gateways share nothing."""
@@ -200,34 +178,16 @@ class Chaos(EndToEnd):
         return None if response.status == 503 or revived else response
 
     def test_every_promise_holds_whatever_goes_wrong(self):
-        print(f"ONCE_CHAOS_SEED={SEED} ONCE_CHAOS_SECONDS={SECONDS:g} ONCE_CHAOS_STORE={STORE}")
-        print("clocks jump" if CLOCK else "clocks do not jump: ONCE_SKEWED_CLOCK is not set", flush=True)
+        print("clocks jump" if CLOCK else "clocks do not jump: ONCE_SKEWED_CLOCK is not set")
         callers = [Caller(self, number) for number in range(CLIENTS)]
-        self.addCleanup(self.over.set)
-        for caller in callers:
-            caller.start()
-        self.trouble.start()
-        self.addCleanup(self.trouble.end)
-        until = time.monotonic() + SECONDS
-        # A slow machine gets more time, so that enough has happened.
-        while (time.monotonic() < until or sum(len(caller.asked) for caller in callers) < LEAST) and not self.broken():
-            self.over.wait(0.1)
-        self.trouble.end()
-        self.over.set()
-        for caller in callers:
-            caller.join(PATIENCE)
-        self.assertEqual((self.failures, self.trouble.failures), ([], []))
+        self.make_trouble(callers, lambda: sum(len(caller.asked) for caller in callers) >= LEAST)
         asked = [each for caller in callers for each in caller.asked]
         for _ in range(2):
             self.audit(asked)
-            for member in self.members:
-                member.end()
-                member.start()
+            self.restart_members()
         wait_until(self.ledger.idle, what="the backend to be done with what nobody waits for any more")
         check_all(self, self.ledger, asked, self.why_not_again, self.store.shared)
-        for member in self.members:
-            member.stop()
-        self.store.check(self, [member.name for member in self.members])
+        self.check_store()
         self.report(callers, asked)
 
     def report(self, callers, asked):

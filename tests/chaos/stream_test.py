@@ -1,31 +1,22 @@
 """Keyed event streams while gateways, the backend and the store are killed: what a reader saw stays, a part never looks like
 the whole, and what is held is not executed twice. stream_history.py says what is checked.
-
-ONCE_CHAOS_SEED draws the same schedule again (the races are the kernel's), ONCE_CHAOS_SECONDS is for how long there is
-trouble, ONCE_CHAOS_STORE is a name in stores.py.
 """
 import concurrent.futures
-import os
 import pathlib
 import random
 import subprocess
 import sys
 import threading
-import time
 import unittest
 
 import faults
-import stores
-from harness import EndToEnd
+from story import SEED, Story
 from stream_history import History, Notes, Operation
 from stream_plan import Plan
 from stream_readers import Manner, Reader, is_definite, read
 from wire import hold_port, wait_until
-from world import LEASE, Member, adopt_orphans
+from world import LEASE, Member
 
-SEED = int(os.environ.get("ONCE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
-SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "10"))
-STORE = os.environ.get("ONCE_CHAOS_STORE", "journal")
 CALLERS = 8  # operations at a time
 LEAST = 30  # operations
 MAX_STREAM = 256 << 10
@@ -93,32 +84,23 @@ class StreamTrouble(faults.Trouble):
         self._backend.start()
 
 
-class StreamChaos(EndToEnd):
+class StreamChaos(Story):
     def setUp(self):
         super().setUp()
-        adopt_orphans()
-        self.over = threading.Event()
-        self.failures = []
         self.operations = []
-        self.store = stores.make(STORE)
-        self.store.start()
-        self.addCleanup(self.store.stop)
         self.server = KilledBackend(self.folder())
         self.server.start()
         self.addCleanup(self.server.stop)
-        self.members = [StreamMember(self, name, SEED) for name in ("ab" if self.store.shared else "a")]
-        self.trouble = StreamTrouble(self.members, self.server, self.store, SEED)
-        self.addCleanup(self.trouble.leave)
-        self.history = History(Notes(self.server.notes), self.trouble.between)
-        for member in self.members:
-            self.addCleanup(member.stop)
-            member.start()
+        members = [StreamMember(self, name, SEED) for name in ("ab" if self.store.shared else "a")]
+        trouble = StreamTrouble(members, self.server, self.store, SEED)
+        self.history = History(Notes(self.server.notes), trouble.between)
+        self.surround(members, trouble)
 
     def member_for(self, _):
         return random.choice(self.members)
 
     def broken(self):
-        return bool(self.failures or self.trouble.failures or self.history.violations)
+        return super().broken() or bool(self.history.violations)
 
     def drawn_operation(self, drawn, caller):
         number = len(self.operations)
@@ -171,35 +153,17 @@ class StreamChaos(EndToEnd):
         return answers
 
     def test_what_was_seen_of_a_stream_stays(self):
-        print(f"ONCE_CHAOS_SEED={SEED} ONCE_CHAOS_SECONDS={SECONDS:g} ONCE_CHAOS_STORE={STORE}", flush=True)
         callers = [threading.Thread(target=self.call, args=(number,), daemon=True) for number in range(CALLERS)]
-        self.addCleanup(self.over.set)
-        for caller in callers:
-            caller.start()
-        self.trouble.start()
-        self.addCleanup(self.trouble.end)
-        until = time.monotonic() + SECONDS
-        # A slow machine gets more time, so that enough has happened.
-        while (time.monotonic() < until or len(self.operations) < LEAST) and not self.broken():
-            self.over.wait(0.1)
-        self.trouble.end()
-        self.over.set()
-        for caller in callers:
-            caller.join(120)
-        self.assertEqual((self.failures, self.trouble.failures), ([], []))
+        self.make_trouble(callers, lambda: len(self.operations) >= LEAST)
         self.history.peace = True
         if not self.history.violations:
             self.audit()
-            for member in self.members:
-                member.end()
-                member.start()
+            self.restart_members()
             self.audit()
         self.history.check_all()
         self.report()
         self.assertEqual(self.history.violations, [], "\n".join(self.history.violations))
-        for member in self.members:
-            member.stop()
-        self.store.check(self, [member.name for member in self.members])
+        self.check_store()
 
     def report(self):
         print(f"faults {dict(sorted(self.trouble.counts.items()))}")

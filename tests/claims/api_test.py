@@ -5,8 +5,7 @@ import stat
 import unittest
 
 import schema
-from harness import run_once
-from support import NO_BACKEND, Api, ClaimsTest, nonce
+from support import Api, ClaimsTest, nonce
 from wire import wait_until
 
 
@@ -26,18 +25,6 @@ class Verbs(ClaimsTest):
         self.assertEqual(again["expires_at"], done["expires_at"])
         self.assertIn(('"value":' + value).encode(), api.lookup(key="a").body)
 
-    def test_inputs_are_the_same_in_any_spelling(self):
-        api = self.api()
-        first = api.acquire(inputs={"a": 1, "b": [True, "x"]})
-        api.owner("succeed", first["claim"], value="done")
-        again = api.ask("POST", "/v1/claims", '{"inputs":{"b":[true,"\\u0078"],"a":1.0},"scope":"test"}')
-        self.assertEqual(again["value"], "done")
-        self.assertEqual(api.claim(inputs={"a": 2, "b": [True, "x"]})["status"], "acquired")
-        found = api.ask("POST", "/v1/claims/lookup", {"scope": "test", "inputs": {"b": [True, "x"], "a": 1}})
-        self.assertEqual(found["value"], "done")
-        # A key that looks like them is another operation.
-        self.assertEqual(api.lookup(key='{"a":1,"b":[true,"x"]}')["status"], "none")
-
     def test_a_copy_of_a_claim_that_arrives_after_its_owner_has_failed_is_in_progress(self):
         api = self.api()
         mine = nonce()
@@ -53,15 +40,6 @@ class Verbs(ClaimsTest):
             self.assertEqual(api.claim(key="a", nonce=mine, **wait)["status"], "in_progress")
         api.acquire(key="a")  # others go on
 
-    def test_a_repeated_claim_with_its_nonce_is_the_same_claim(self):
-        api = self.api()
-        mine = nonce()
-        first = api.acquire(key="a", nonce=mine)
-        again = api.acquire(key="a", nonce=mine)
-        self.assertEqual(first.json, again.json)
-        self.assertEqual(api.claim(key="a", nonce=nonce())["status"], "in_progress")
-        self.assertEqual(api.claim(key="a")["status"], "in_progress")
-
     def test_a_failed_attempt_is_followed_by_another(self):
         gateway, api = self.start()
         first = api.acquire(key="a")
@@ -73,47 +51,6 @@ class Verbs(ClaimsTest):
         line = next(line for line in gateway.log_lines() if line["message"] == "work failed")
         self.assertRegex(line["operation"], "^[0-9a-f]{16}$")
         self.assertEqual((line["tenant"], line["reason"]), ("local", "model said no"))
-
-    def test_an_event_that_is_delivered_again_is_consumed_once(self):
-        """A queue delivers at least once: to two consumers, after a failure, and again when all is done."""
-        api, consumed = self.api(), []
-
-        def deliver(event, fails=False):
-            claim = api.claim(scope="orders.consumer", key=event["id"])
-            if claim["status"] == "acquired":
-                if fails:
-                    api.owner("fail", claim["claim"])
-                else:
-                    consumed.append(event["order"])
-                    api.owner("succeed", claim["claim"], value=None)
-            return claim["status"]
-
-        event = {"id": "evt-1", "order": 7}
-        self.assertEqual([deliver(event, fails=True), deliver(event), deliver(event)], ["acquired", "acquired", "succeeded"])
-        at_work = api.acquire(scope="orders.consumer", key="evt-2")
-        self.assertEqual(deliver({"id": "evt-2", "order": 8}), "in_progress")
-        api.owner("succeed", at_work["claim"], value=None)
-        self.assertEqual(deliver({"id": "evt-2", "order": 8}), "succeeded")
-        self.assertEqual(api.claim(scope="mails.consumer", key="evt-1")["status"], "acquired", "every consumer has its own")
-        self.assertEqual(consumed, [7])
-
-    def test_a_released_claim_was_never_made(self):
-        api = self.api()
-        first = api.acquire(key="a")
-        self.assertEqual(api.owner("release", first["claim"])["status"], "released")
-        self.assertEqual(api.lookup(key="a")["status"], "none")
-        self.assertEqual(api.acquire(key="a")["attempt"], 1)
-
-    def test_every_verb_may_be_repeated(self):
-        api = self.api()
-        for verb, members in (("renew", {}), ("succeed", {"value": 1}), ("fail", {}), ("release", {})):
-            with self.subTest(verb=verb):
-                claim = api.acquire(key=verb)["claim"]
-                first = api.owner(verb, claim, **members)
-                again = api.owner(verb, claim, **members)
-                self.assertEqual((first.status, again.status), (200, 200))
-                if verb != "renew":
-                    self.assertEqual(first.json, again.json)
 
     def test_what_has_ended_cannot_end_otherwise(self):
         api = self.api()
@@ -128,19 +65,11 @@ class Verbs(ClaimsTest):
 
     def test_the_fingerprint_binds_a_key_to_its_request(self):
         api = self.api()
-        claim = api.acquire(key="a", fingerprint={"amount": 5, "to": "x"})["claim"]
-        for other in ({"amount": 6, "to": "x"}, None, "x"):
-            answer = api.claim(key="a", fingerprint=other)
-            self.assertEqual((answer.status, answer["code"]), (422, "key-mismatch"))
-        self.assertEqual(api.claim(key="a").status, 422, "none is another one")
-        api.owner("succeed", claim, value=1)
+        api.acquire(key="a", fingerprint={"amount": 5, "to": "x"})
+        answer = api.claim(key="a")
+        self.assertEqual((answer.status, answer["code"]), (422, "key-mismatch"), "none is another one")
         same = api.ask("POST", "/v1/claims", '{"scope":"test","key":"a","fingerprint":{"to":"x","amount":5.0}}')
-        self.assertEqual(same["status"], "succeeded")
-
-    def test_scopes_are_apart(self):
-        api = self.api()
-        api.acquire(scope="a", key="k")
-        self.assertEqual(api.claim(scope="b", key="k")["status"], "acquired")
+        self.assertEqual(same["status"], "in_progress")
 
     def test_the_value_is_kept_for_the_ttl_of_the_claim_or_of_the_end(self):
         api = self.api()
@@ -163,7 +92,8 @@ class Tenants(ClaimsTest):
         self.assertEqual(umbrella.lookup(key="a")["status"], "none")
         theirs = umbrella.acquire(key="a", nonce="0" * 32)
         self.assertNotEqual(mine["claim"], theirs["claim"])
-        for verb, members in (("succeed", {"value": 1}), ("fail", {}), ("renew", {}), ("release", {})):
+        for verb, members in (("succeed", {"value": 1}), ("fail", {}), ("renew", {}), ("release", {}),
+                              ("progress", {"number": 0, "data": "x"})):
             stolen = umbrella.owner(verb, mine["claim"], **members)
             self.assertEqual((stolen.status, stolen["code"]), (409, "claim-lost"), verb)
         # The same nonce is another owner for each.
@@ -212,23 +142,6 @@ class Tenants(ClaimsTest):
         self.assertGreater(gateway.metrics()['once_claims_requests_total{verb="claim",result="unauthorized"}'], 0)
         self.assertNotIn(right, gateway.stderr)
 
-    def test_an_address_without_tokens_is_refused_at_the_start(self):
-        for address in ("127.0.0.1:0", "[::1]:0", "0.0.0.0:8082"):
-            for command in ("serve", "check"):
-                done = run_once(command, "--upstream", NO_BACKEND, "--set", f"claims.listen={address}",
-                                folder=self.data)
-                self.assertNotEqual(done.returncode, 0)
-                self.assertIn("claims.tokens", done.stderr)
-
-    def test_tokens_that_cannot_be_used_are_refused_at_the_start(self):
-        short = self.data / "short"
-        short.write_text("fifteen bytes!!\n")
-        for file, wanted in ((short, "at least 16"), (self.data / "none", "cannot read")):
-            done = run_once("serve", "--upstream", NO_BACKEND, "--set", "claims.listen=127.0.0.1:0", "--set",
-                            f"claims.tokens.acme={file}", folder=self.data)
-            self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("claims.tokens.acme", done.stderr)
-            self.assertIn(wanted, done.stderr)
 
 
 class UnixSocket(ClaimsTest):
@@ -238,18 +151,6 @@ class UnixSocket(ClaimsTest):
         self.assertEqual(api.acquire(key="a")["attempt"], 1)
         gateway.stop()
         self.assertFalse(self.socket.exists())
-
-    def test_tokens_hold_there_too(self):
-        _, nobody = self.start(tokens=Tenants.TOKENS, listen=f"unix:{self.socket}")
-        self.assertEqual(nobody.claim(key="a").status, 401)
-        self.assertEqual(Api(nobody.address, "a" * 16).claim(key="a").status, 200)
-
-    def test_what_a_dead_process_left_is_replaced(self):
-        gateway, _ = self.start()
-        gateway.kill()
-        self.assertTrue(self.socket.exists())
-        _, api = self.start()
-        self.assertEqual(api.claim(key="a").status, 200)
 
     def test_what_somebody_listens_on_or_is_no_socket_is_not(self):
         path = self.data / "taken"
@@ -269,25 +170,6 @@ class UnixSocket(ClaimsTest):
         self.assertEqual(file.read_text(), "precious")
 
 
-class Restart(ClaimsTest):
-    def test_a_claim_stands_over_a_restart_and_can_be_ended(self):
-        if os.environ.get("ONCE_E2E_STORE") == "memory:":
-            self.skipTest("memory forgets")
-        for way in ("stop", "kill"):
-            with self.subTest(way=way):
-                gateway, api = self.start()
-                claim = api.acquire(key=way, lease="60s")
-                getattr(gateway, way)()
-                gateway, api = self.start()
-                self.assertEqual(api.claim(key=way)["owner"], "at_work")
-                self.assertEqual(api.owner("renew", claim["claim"]).status, 200)
-                self.assertEqual(api.owner("succeed", claim["claim"], value="after").status, 200)
-                gateway.kill()
-                gateway, api = self.start()
-                self.assertEqual(api.claim(key=way)["value"], "after")
-                gateway.stop()
-
-
 class Renewal(ClaimsTest):
     def test_a_renewal_that_names_no_lease_does_not_shorten_a_long_one(self):
         api = self.api()
@@ -304,25 +186,17 @@ class Refusals(ClaimsTest):
         api = self.api()
         good = {"scope": "s", "key": "k"}
         for body, wanted in (
-                ("", "scope"), ("[]", "JSON object"), ("{", "JSON object"), ('{"scope":"s","key":"k"} x', "JSON object"),
-                ('{"scope":"s","scope":"s","key":"k"}', "JSON object"), ({"key": "k"}, '"scope" is missing'),
-                ({"scope": "s"}, "Exactly one"), ({**good, "inputs": 1}, "Exactly one"), ({**good, "tll": "1h"}, '"ttl"?'),
-                ({**good, "scope": ""}, "scope"), ({**good, "key": "x" * 256}, "255"), ({**good, "key": "a\nb"}, "control"),
-                ({**good, "key": 1}, "string"), ({**good, "ttl": "soon"}, "duration"), ({**good, "ttl": 3}, "string"),
-                ({**good, "ttl": "366d"}, "365d"), ({**good, "lease": "0s"}, "from 1s"),
-                ({**good, "lease": "2h", "ttl": "1h"}, "shorter"), ({**good, "on_unknown": "x"}, "takeover"),
-                ({**good, "nonce": "0" * 31}, "32 hex"), ({**good, "wait": "-1s"}, "duration"),
-                ('{"scope":"s","inputs":{"a":1,"a":2}}', "canonical"), ('{"scope":"s","key":"\\ud800"}', "string")):
+                ("{", "JSON object"), ({"scope": "s"}, "Exactly one"), ({**good, "inputs": 1}, "Exactly one"),
+                ({**good, "scope": ""}, "scope"), ({**good, "ttl": "soon"}, "duration"), ({**good, "on_unknown": "x"}, "takeover"),
+                ({**good, "nonce": "0" * 31}, "32 hex"), ('{"scope":"s","inputs":{"a":1,"a":2}}', "canonical")):
             with self.subTest(body=body):
                 answer = api.ask("POST", "/v1/claims", body)
                 self.assertEqual((answer.status, answer["code"]), (400, "claim-invalid"))
                 self.assertIn(wanted, answer["detail"])
         claim = api.acquire(key="k")["claim"]
-        for verb, body in (("succeed", ""), ("succeed", {}), ("succeed", {"value": 1, "x": 1}), ("renew", {"lease": 1}),
-                           ("fail", {"reason": 1}), ("release", {"x": 1}), ("succeed", "[" * 200 + "]" * 200)):
+        for verb, body in (("succeed", {"value": 1, "x": 1}), ("renew", {"lease": 1}), ("fail", {"reason": 1}), ("release", {"x": 1})):
             self.assertEqual(api.ask("POST", f"/v1/claims/{claim}/{verb}", body).status, 400, (verb, body))
-        for query in ("", "scope=a", "scope=a&key=b&key=c", "scope=a&key=%zz", "scope=a&key=b&wait=x", "scope=a&key=b&x=1"):
-            self.assertEqual(api.ask("GET", f"/v1/claims?{query}").status, 400, query)
+        self.assertEqual(api.ask("GET", "/v1/claims?scope=a&key=%zz").status, 400)
         self.assertEqual(api.lookup(scope="é ü", key="a&b=c%")["status"], "none")
 
     def test_what_is_not_there_is_said(self):

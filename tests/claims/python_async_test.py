@@ -66,14 +66,6 @@ class Async(ClaimsTest):
         self.assertEqual(([result.value for result in results], runs), ([9] * 51, [3]))
         self.assertEqual(sum(result.cached for result in results), 50)
 
-    def test_work_that_raises_has_failed(self):
-        async def broken():
-            raise ValueError("no")
-
-        failed = self.play(lambda: self.once.run_async(broken, **OPTIONS))
-        self.assertEqual((failed.status, str(failed.error)), ("failed", "no"))
-        self.assertEqual(self.once.run(lambda: 1, **OPTIONS).attempt, 2)
-
     def test_cancelled_work_may_have_begun_so_its_claim_is_left_to_lapse(self):
         async def story():
             began = asyncio.Event()

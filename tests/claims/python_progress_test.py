@@ -103,6 +103,7 @@ class Progress(ClaimsTest):
         self.assertTrue(fresh.acquired)
         self.assertFalse(stale.progress("late"))
         self.assertTrue(stale.lost.is_set())
+        self.assertEqual(stale.succeed("stale").status, "lost")
         fresh.progress("second")
         piece = next(following)
         self.assertEqual((piece.data, piece.number, piece.attempt), ("second", 0, 2))

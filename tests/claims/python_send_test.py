@@ -1,5 +1,4 @@
 """once.send(), and clients of the claims API over TLS, through real gateways."""
-import socket
 import ssl
 import unittest
 import warnings
@@ -41,48 +40,6 @@ class Send(ClaimsTest):
 
         self.assertEqual(self.warned(story), [])
         self.assertEqual([request.body for request in backend.requests], ["é".encode()])
-
-    def test_it_sends_again_what_got_no_whole_answer_or_one_that_says_to(self):
-        tries = []
-
-        def handler(request, connection):
-            tries.append(request.get("X-Key"))
-            if len(tries) == 1:
-                connection.send(b"HTTP/1.1 200 OK\r\nIdempotency-Status: executed\r\nContent-Length: 10\r\n\r\nhalf")
-                connection.close()
-            elif len(tries) == 2:
-                connection.close()
-            elif len(tries) == 3:
-                connection.reply(503, [("Retry-After", "0")])
-            elif len(tries) == 4:
-                connection.reply(409, [("Idempotency-Status", "in-flight")])
-            else:
-                connection.reply(201, [("Idempotency-Status", "executed")])
-
-        answer = send(self.backend(handler).origin + "/", b"x", key_header="X-Key")
-        self.assertEqual((answer.status, answer.tries, set(tries)), (201, 5, {answer.key}))
-
-    def test_giving_up_says_what_is_known_and_the_key(self):
-        with socket.socket() as nobody:
-            nobody.bind(("127.0.0.1", 0))
-            with self.assertRaisesRegex(NotAnswered, "nothing was sent, mine") as raised:
-                send(f"http://127.0.0.1:{nobody.getsockname()[1]}/", b"x", key="mine", deadline=0.3)
-        self.assertEqual((raised.exception.key, raised.exception.sent), ("mine", False))
-        backend = self.backend(lambda request, connection: connection.close())
-        with self.assertRaisesRegex(NotAnswered, "unknown whether it was executed") as raised:
-            send(backend.origin + "/", b"x", key="mine", deadline=0.3)
-        self.assertTrue(raised.exception.sent)
-
-    def test_an_answer_that_does_not_say_that_the_key_counts_is_warned_of_once(self):
-        for status in (None, "bypassed"):
-            fields = [("Idempotency-Status", status)] if status else []
-            backend = self.backend(lambda request, connection, fields=fields: connection.reply(201, fields))
-            messages = self.warned(lambda backend=backend: [send(backend.origin + "/", b"x") for _ in range(2)])
-            self.assertEqual(len(messages), 1)
-            self.assertIn("Idempotency-Status", messages[0])
-            self.assertIn(backend.origin, messages[0])
-        refusing = self.backend(lambda request, connection: connection.reply(404))
-        self.assertEqual(self.warned(lambda: send(refusing.origin + "/", b"x")), [])
 
     def test_over_tls(self):
         url, authority = self.https(self.backend())

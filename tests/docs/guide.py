@@ -11,8 +11,8 @@
 | text, markdown | is read by people; nothing is run |
 
 Comments before a block: `file: NAME`; `listens: PORT …` (what it starts is waited for); `server: postgres` (a database to use);
-`needs: once keys` or `needs: setting NAME` (left out, and said so, while the binary has none); `dialect: NAME` (a text for
-clients of it names what it sets). Ports of the pages are rewritten to free ones, in files, commands and output.
+`dialect: NAME` (a text for clients of it names what it sets). Ports of the pages are rewritten to free ones, in files, commands
+and output.
 """
 import dataclasses
 import fcntl
@@ -268,13 +268,12 @@ class Shell:
 
 
 class Follower:
-    """Follows a page in a shell. `skipped` tells which blocks could not be run yet, and why."""
+    """Follows a page in a shell."""
 
     def __init__(self, page, shell):
         self.page = page
         self.shell = shell
         self.blocks = blocks(page)
-        self.skipped = []
         self.unused = {}  # files that no command has named yet: name -> line
 
     def follow(self):
@@ -289,9 +288,6 @@ class Follower:
     def take(self, block):
         if block.kind in READ:
             check_dialect(block)
-            return
-        if "needs" in block.notes and not is_there(block.notes["needs"]):
-            self.skipped.append(f"line {block.line} needs `{block.notes['needs']}`")
             return
         if "server" in block.notes:
             self.shell.start_server(block.notes["server"])
@@ -395,12 +391,3 @@ def check_dialect(block):
     for method in ("POST", "PUT", "PATCH"):
         if (method in block.text) != (method in sets["key.methods"]):
             raise AssertionError(f"the text and the dialect disagree about {method}")
-
-
-def is_there(need):
-    """`once keys`: the binary has that command. `setting admin_token`: it knows that setting."""
-    kind, name = need.split()
-    if kind == "setting":
-        return re.search(rf"^#? *{name}:", subprocess.run([support.ONCE, "config"], capture_output=True, text=True).stdout,
-                         re.MULTILINE) is not None
-    return subprocess.run([support.ONCE, name, "--help"], capture_output=True).returncode == 0

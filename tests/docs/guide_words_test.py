@@ -39,15 +39,6 @@ class Words(unittest.TestCase):
         self.assertEqual({name.strip("`"): text for name, text in listed}, gone)
         self.assertEqual(wording.replace("`", "").split(", "), [worded[0], *(name.removeprefix("wording.") for name in worded[1:])])
 
-    def test_every_alert_has_its_section_in_the_runbook(self):
-        rules = support.ROOT / "packaging" / "prometheus" / "once.rules.yml"
-        if not rules.exists():
-            self.skipTest(f"there is no {rules.relative_to(support.ROOT)} yet")
-        alerts = re.findall(r"^\s*- alert: (\w+)$", rules.read_text(), re.MULTILINE)
-        sections = re.findall(r"^### (Once\w+)$", (support.DOCS / "operate" / "runbook.md").read_text(), re.MULTILINE)
-        self.assertGreater(len(alerts), 0)
-        self.assertEqual(sorted(set(alerts)), sorted(sections))  # one alert may have several rules
-
     def test_express_is_the_version_that_the_test_installs(self):
         wanted = json.loads((guide.HERE / "express" / "package.json").read_text())["dependencies"]["express"]
         page = (support.DOCS / "guides" / "put-it-before" / "express.md").read_text()

@@ -15,19 +15,18 @@ import image  # noqa: E402
 SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def check(text):
+def check(text, secrets=None):
+    """The containers of Once. `secrets` are those that are in no file: {name: {key: value}}."""
     documents = [document for document in yaml.safe_load_all(text) if document]
     for document in documents:
         for name in ("apiVersion", "kind", "metadata"):
             expect(name in document, f"{document.get('kind')} has no {name}")
         expect("name" in document["metadata"], "metadata has no name")
-    files = {}
+    files = {("Secret", name): values for name, values in (secrets or {}).items()}
     for document in documents:
         if document["kind"] in ("ConfigMap", "Secret"):
-            files[document["metadata"]["name"]] = document.get("data") or document["stringData"]
-    for document in documents:
-        if document["kind"] in ("Deployment", "StatefulSet"):
-            check_pods(document, files)
+            files[document["kind"], document["metadata"]["name"]] = document.get("data") or document["stringData"]
+    return [check_pods(document, files) for document in documents if document["kind"] in ("Deployment", "StatefulSet")]
 
 
 def expect(condition, otherwise):
@@ -54,6 +53,7 @@ def check_pods(document, files):
     check_probes(once, settings)
     check_writes(document, once, settings)
     check_end(pods, once, settings)
+    return container
 
 
 def files_of(document, container, files):
@@ -61,9 +61,12 @@ def files_of(document, container, files):
     found = {}
     for mount in container["volumeMounts"]:
         volume = volume_at(document, container, mount["mountPath"])
-        source = volume.get("secret", {}).get("secretName") or volume.get("configMap", {}).get("name")
+        secret, settings = volume.get("secret"), volume.get("configMap")
+        source = ("Secret", secret["secretName"]) if secret else ("ConfigMap", settings["name"]) if settings else None
         expect(source in files or source is None, f"{source} is mounted at {mount['mountPath']} and is not here")
-        found[mount["mountPath"]] = files.get(source, {})
+        values = files.get(source, {})
+        items = (secret or {}).get("items", [{"path": key, "key": key} for key in values])
+        found[mount["mountPath"]] = {item["path"]: values[item["key"]] for item in items}
     return found
 
 
@@ -71,8 +74,9 @@ def environment_of(container, files):
     found = {}
     for variable in container.get("env", []):
         reference = variable["valueFrom"]["secretKeyRef"]
-        expect(reference["key"] in files.get(reference["name"], {}), f"{variable['name']} is not in {reference['name']}")
-        found[variable["name"]] = files[reference["name"]][reference["key"]]
+        values = files.get(("Secret", reference["name"]), {})
+        expect(reference["key"] in values, f"{variable['name']} is not in {reference['name']}")
+        found[variable["name"]] = values[reference["key"]]
     return found
 
 
@@ -94,33 +98,42 @@ def volume_at(document, container, path):
 
 
 def check_probes(once, settings):
-    ports = [port["containerPort"] for port in once["ports"]]
+    ports = {port.get("name", port["containerPort"]): port["containerPort"] for port in once["ports"]}
     listens = port_of(settings["listen"])
-    expect(listens in ports, f"Once listens on {listens}, the ports are {ports}")
-    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+    expect(listens in ports.values(), f"Once listens on {listens}, the ports are {ports}")
+    for probe, path in (("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        if probe == "startupProbe" and probe not in once:
+            continue
         if settings["admin"].startswith("127."):  # the kubelet cannot ask there
             expect(once[probe]["tcpSocket"]["port"] == listens, f"{probe} does not try {listens}")
         else:
             asked = once[probe]["httpGet"]
-            expect((asked["path"], asked["port"]) == (path, port_of(settings["admin"])), f"{probe} asks {asked}")
+            port = ports.get(asked["port"], asked["port"])
+            expect((asked["path"], port) == (path, port_of(settings["admin"])), f"{probe} asks {asked}")
 
 
 def check_writes(document, once, settings):
     """A journal is on a volume that stays, of the one pod that there is."""
     if settings.get("store", "journal:").startswith("journal:"):
-        volume = volume_at(document, once, settings["data_dir"])
+        volume = volume_at(document, once, settings.get("data_dir", image.DATA))
         expect(document["kind"] == "StatefulSet" and document["spec"]["replicas"] == 1, "a journal has one owner")
         expect("accessModes" in volume["spec"], "the journal is not on a volume that stays")
 
 
 def check_end(pods, once, settings):
     """Once has its time to drain, and whatever it is in front of in the same pod is there for as long."""
-    waits = once["lifecycle"]["preStop"]["sleep"]["seconds"]
+    waits = slept(once)
     drained = waits + seconds(settings["timeouts"]["drain"])
     expect(pods["terminationGracePeriodSeconds"] > drained, "Kubernetes kills before requests at work had their time")
     for other in pods["containers"]:
         if other is not once:
-            expect(other["lifecycle"]["preStop"]["sleep"]["seconds"] > drained, f"{other['name']} ends before Once")
+            expect(slept(other) > drained, f"{other['name']} ends before Once")
+
+
+def slept(container):
+    """Seconds between the end of a pod and SIGTERM: by Kubernetes itself, or by a command."""
+    before = container["lifecycle"]["preStop"]
+    return before["sleep"]["seconds"] if "sleep" in before else int(before["exec"]["command"][1])
 
 
 def port_of(address):

@@ -86,16 +86,6 @@ async function startLine(t) {
 
 // Each story has a question and a browser context of its own, so that they can run side by side.
 describe("chat", {concurrency: 3}, () => {
-  test("words are shown as they come", async (t) => {
-    const question = "Do words come one by one?";
-    const {page, words} = await ask(t, question);
-    for (let count = 1; count <= 4; ++count) {
-      await send(question, {count: 1});
-      await sees(page, words.slice(0, count));
-    }
-    await ends(page, question, words);
-  });
-
   test("a reload in the middle goes on with the answer", async (t) => {
     const question = "What does a reload cost?";
     const {page, requests, words} = await ask(t, question);
@@ -177,20 +167,6 @@ describe("chat", {concurrency: 3}, () => {
     await state(back, "whole");
     assert.equal(await text(back), words.join(" "));
     assert.equal((await calls(question)).length, 1);
-  });
-
-  test("two tabs read one answer", async (t) => {
-    const question = "What does the other tab see?";
-    const {page, words} = await ask(t, question);
-    await send(question, {count: 3});
-    await sees(page, words.slice(0, 3));
-    const other = await page.context().newPage();
-    await other.goto(once);
-    await send(question, {count: 2});
-    await Promise.all([page, other].map((tab) => sees(tab, words.slice(0, 5))));
-    await ends(page, question, words);
-    await state(other, "whole");
-    assert.equal(await text(other), words.join(" "));
   });
 
   test("an event that is not in the stream starts the text anew", async (t) => {

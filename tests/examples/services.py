@@ -1,33 +1,18 @@
 """What the tests of examples/platform and examples/workflow share: the example's own parts, its API, its README."""
-import importlib.machinery
-import importlib.util
 import json
-import os
-import pathlib
 import re
 import signal
 import subprocess
-import sys
 import unittest
 
-from wire import DEADLINE, Client, wait_until
+from session import ROOT, Example, load, wait_until  # noqa: F401: for the tests
+from wire import DEADLINE, Client
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "examples" / "lib"))
+import stage as stages
 
-import stage as stages  # noqa: E402
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 JSON = ("Content-Type", "application/json")
-
-
-def load_run(name):
-    """examples/NAME/run as a module."""
-    path = ROOT / "examples" / name / "run"
-    loader = importlib.machinery.SourceFileLoader(f"{name}_run", str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
 
 
 def start(make, *settings):
@@ -89,26 +74,14 @@ class Readme(unittest.TestCase):
 
     example = None
 
-    def start(self, **environment):
+    def start(self):
+        """{name: what `run` says of it}, and the blocks of the session."""
         blocks = BLOCK.findall((ROOT / "examples" / self.example / "README.md").read_text())
-        command = blocks[0].strip()
-        self.assertEqual(command, f"examples/{self.example}/run")
-        process = subprocess.Popen([*command.split(), "--free-ports"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-                                   env={**os.environ, **environment}, start_new_session=True)
-        self.addCleanup(self.end, process)
-        said = {}
-        for line in process.stdout:
-            name, _, value = line.strip().partition(" ")
-            said[name] = value
-            if name == "Ctrl-C":
-                return said, blocks[1:]
-        raise AssertionError(f"it did not start: {said}")
-
-    def end(self, process):
-        """As Ctrl-C does."""
-        process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(60), 0)
-        process.stdout.close()
+        self.assertEqual(blocks[0].strip(), f"examples/{self.example}/run")
+        running = Example(self.example, {})
+        self.addCleanup(lambda: self.assertEqual(running.end(signal.SIGINT), 0))
+        pairs = (line.strip().partition(" ") for line in running.said.splitlines())
+        return {name: value for name, _, value in pairs}, blocks[1:]
 
     def session(self, blocks, words):
         text = "\n".join(blocks)

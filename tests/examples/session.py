@@ -5,11 +5,11 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import signal
 import subprocess
 import sys
-import unittest
 
-from wire import DEADLINE, wait_until
+from wire import DEADLINE, Backend, Client, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "lib"))
@@ -76,10 +76,21 @@ class Example:
         return self.process.wait(3 * DEADLINE)
 
 
-class Session(unittest.TestCase):
-    """Mixed into the test of an example: play() types what its README shows."""
+class Session:
+    """Mixed into the test of an example: what its README shows is typed and compared."""
 
     maxDiff = 4000
+    name = None
+    usual = {}  # {part: port in the README}
+    env = None
+
+    def test_the_session_of_the_readme_gives_what_it_shows_and_ctrl_c_ends_all(self):
+        with self.example(self.name, self.usual, env=self.env) as example:
+            self.play(example, self.env)
+            self.assertEqual(example.end(signal.SIGINT), 0)
+            for port in example.ports.values():
+                with self.assertRaises(ConnectionRefusedError):
+                    Client(port)
 
     @contextlib.contextmanager
     def example(self, name, usual, *arguments, env=None):
@@ -97,6 +108,29 @@ class Session(unittest.TestCase):
                 self.assertEqual(comparable(answer), comparable(example.here(expected)))
 
 
+class LossyLine(Backend):
+    """Before a server: so many of its answers to POST do not arrive."""
+
+    DROPPED = ("host", "content-length", "connection", "transfer-encoding", "keep-alive")
+
+    def __init__(self, port, lost):
+        self.behind, self.lost = port, lost
+        super().__init__(self.forward)
+
+    def forward(self, request, connection):
+        is_post = request.method == "POST"
+        with Client(self.behind) as client:
+            answer = client.ask(request.method, request.target, self.passed(request.fields), request.body if is_post else None)
+        if is_post and self.lost > 0:
+            self.lost -= 1
+            connection.reset()
+            return
+        connection.reply(answer.status, self.passed(answer.fields), answer.body)
+
+    def passed(self, fields):
+        return [field for field in fields if field[0].lower() not in self.DROPPED]
+
+
 def kept_for(response):
     """Seconds from the answer until it is forgotten, by the gateway's own clock."""
     return (email.utils.parsedate_to_datetime(response.get("Idempotency-Expires")) -
@@ -107,4 +141,4 @@ def comparable(text):
     return NEW_EACH_TIME.sub(r"\1", text).strip()
 
 
-__all__ = ["Example", "Session", "kept_for", "load", "steps", "wait_until", "ROOT"]
+__all__ = ["Example", "LossyLine", "Session", "kept_for", "load", "steps", "wait_until", "ROOT"]

@@ -1,17 +1,12 @@
 """examples/streams: Idempotency-Key in front of the reference server of Durable Streams."""
-import concurrent.futures
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import threading
 import unittest
-import urllib.request
 
-from session import ROOT, Session, kept_for, load, wait_until
-from wire import Backend, Client
+from session import ROOT, LossyLine, Session, kept_for, load, wait_until
+from wire import Client
 
 from stage import Stage
 
@@ -28,13 +23,8 @@ WITHOUT_KEYS = {"keys-are-scoped-per-stream", "keys-are-case-sensitive", "a-refu
                 "without-a-key-nothing-changes", "producers-pass-untouched"}
 
 
-class NewcomerTest(Session):
-    def test_the_session_of_the_readme_gives_what_it_shows_and_ctrl_c_ends_all(self):
-        with self.example("streams", {"once": 8080}, env=dict(os.environ)) as example:
-            self.play(example)
-            self.assertEqual(example.end(signal.SIGINT), 0)
-            with self.assertRaises(ConnectionRefusedError):
-                Client(example.ports["server"])
+class NewcomerTest(Session, unittest.TestCase):
+    name, usual = "streams", {"once": 8080}
 
 
 class Streams(unittest.TestCase):
@@ -110,18 +100,12 @@ class StreamsTest(Streams):
 class ClientTest(Streams):
     """The protocol's own client, which repeats what got no answer, through Once."""
 
-    def start_append(self, port, stream, key, message):
-        client = subprocess.Popen(["node", "append.mjs", f"http://127.0.0.1:{port}/v1/stream/{stream}", key, json.dumps(message)],
-                                  cwd=reference.install(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(client.communicate)
-        self.addCleanup(client.kill)
-        return client
-
-    def append(self, *arguments):
+    def append(self, port, stream, key, message):
         """How many of its attempts failed."""
-        out, error = self.start_append(*arguments).communicate(timeout=100)
-        self.assertRegex(out, "failed", error)
-        return json.loads(out)["failed"]
+        done = subprocess.run(["node", "append.mjs", f"http://127.0.0.1:{port}/v1/stream/{stream}", key, json.dumps(message)],
+                              cwd=reference.install(), capture_output=True, text=True, timeout=100)
+        self.assertRegex(done.stdout, "failed", done.stderr)
+        return json.loads(done.stdout)["failed"]
 
     def test_its_retries_append_once(self):
         once = self.start().ports["once"]
@@ -131,35 +115,6 @@ class ClientTest(Streams):
         self.assertEqual(self.append(line.port, "s", "k", {"n": 1}), 3)
         self.assertEqual(self.append(line.port, "s", "k2", {"n": 2}), 0)
         self.assertEqual(self.messages(once, "s"), [{"n": 1}, {"n": 2}])
-
-    def test_a_retry_waits_for_the_append_that_still_runs(self):
-        go, waiting = threading.Event(), threading.Event()
-        self.addCleanup(go.set)
-
-        def slow(request, connection):
-            if request.method == "POST":
-                waiting.set()
-                go.wait()
-            connection.reply(204, [("Stream-Next-Offset", "7")])
-
-        backend = Backend(slow)
-        self.addCleanup(backend.stop)
-        streams = self.start(origin=backend.port)
-        first = self.start_append(streams.ports["once"], "s", "k", {"n": 1})
-        self.assertTrue(waiting.wait(60))
-        first.kill()
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            retry = pool.submit(self.append, streams.ports["once"], "s", "k", {"n": 1})
-            wait_until(lambda: self.waiting(streams) == 1, what="the retry to wait")
-            go.set()
-            self.assertEqual(retry.result(), 0)
-        self.assertEqual(len(backend.executions()), 1)
-
-    def waiting(self, streams):
-        """How many requests wait for another one's outcome."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{streams.ports['admin']}/metrics") as page:
-            lines = dict(line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#"))
-        return float(lines["once_waiting"])
 
     def test_an_append_may_have_more_than_8_mib(self):
         streams = self.start()
@@ -190,25 +145,6 @@ class ProtocolTest(Streams):
             self.assertEqual(answer.status, status, length)
 
 
-class LossyLine(Backend):
-    """Between a client and Once: the first answers do not arrive."""
-
-    def __init__(self, port, lost):
-        self.left, self.once = lost, port
-        super().__init__(self.forward)
-
-    def forward(self, request, connection):
-        fields = [field for field in request.fields if field[0].lower() not in ("content-length", "connection", "transfer-encoding")]
-        with Client(self.once) as client:
-            answer = client.ask(request.method, request.target, fields, request.body)
-        if self.left > 0:
-            self.left -= 1
-            connection.reset()
-            return
-        kept = [field for field in answer.fields if field[0].lower() not in ("content-length", "connection")]
-        connection.reply(answer.status, kept, answer.body)
-
-
 class LostAckTest(Streams):
     """The server appends, and its answer does not arrive."""
 
@@ -216,54 +152,25 @@ class LostAckTest(Streams):
         super().setUp()
         self.server = reference.Reference(reference.install())
         self.addCleanup(self.server.stop)
-        self.cutting = False
-        self.line = Backend(self.forward)
+        self.line = LossyLine(self.server.port, lost=0)
         self.addCleanup(self.line.stop)
         self.once = self.start(origin=self.line.port).ports["once"]
-
-    def forward(self, request, connection):
-        """Between Once and the server: everything passes, or all but the answer."""
-        dropped = ("host", "content-length", "connection")
-        fields = [field for field in request.fields if field[0].lower() not in dropped]
-        with Client(self.server.port) as client:
-            answer = client.ask(request.method, request.target, fields, request.body if request.method == "POST" else None)
-        if self.cutting and request.method == "POST":
-            connection.reset()
-            return
-        kept = [field for field in answer.fields if field[0].lower() not in (*dropped, "transfer-encoding", "keep-alive")]
-        connection.reply(answer.status, kept, answer.body)
 
     def append(self, stream, fields=()):
         return self.ask(self.once, "POST", stream, [*JSON, *fields], b'{"n":1}', key="k")
 
-    def test_an_answer_that_is_lost_before_the_client_is_replayed(self):
-        self.ask(self.once, "PUT", "s", JSON)
-        with Client(self.once) as client:
-            client.send_request("POST", "/v1/stream/s", JSON, b'{"n":1}', key="k")
-            wait_until(lambda: self.messages(self.server.port, "s"), what="the append")
-            client.reset()
-        answer = wait_until(self.replayed, what="the answer to be recorded")
-        self.assertEqual((answer.status, answer.get("Idempotency-Replayed")), (204, "true"))
-        self.assertEqual(self.messages(self.server.port, "s"), [{"n": 1}])
-
-    def replayed(self):
-        answer = self.append("s")
-        return answer if answer.status != 409 else None
-
     def test_an_answer_that_is_lost_before_once_is_never_guessed(self):
         self.ask(self.once, "PUT", "s", JSON)
-        self.cutting = True
+        self.line.lost = 1
         self.assertEqual((self.append("s").status, self.append("s").status), (502, 409))
-        self.cutting = False
         again = self.append("s")
         self.assertEqual((again.status, again.code), (409, "outcome-unknown"))
         self.assertEqual(self.messages(self.server.port, "s"), [{"n": 1}])
 
     def test_with_a_producer_it_is_asked_again_and_appended_once(self):
         self.ask(self.once, "PUT", "produced/s", JSON)
-        self.cutting = True
+        self.line.lost = 1
         self.assertEqual(self.append("produced/s", PRODUCER).status, 502)
-        self.cutting = False
         again = self.append("produced/s", PRODUCER)
         self.assertEqual((again.status, again.get("Idempotency-Status")), (204, "executed"))
         self.assertEqual(self.append("produced/s", PRODUCER).get("Idempotency-Replayed"), "true")

@@ -9,9 +9,9 @@ import unittest
 import uuid
 
 import services
-from services import Client, Service, ask, load_run, wait_until
+from services import Client, Service, ask, load, wait_until
 
-workflow_run = load_run("workflow")
+workflow_run = load("workflow")
 INSIDE = services.ROOT / "examples" / "workflow" / "inside"
 
 

@@ -1,8 +1,6 @@
 /* The C interface as a program uses it, on the memory store. */
 #include "check.h"
 
-#include <pthread.h>
-
 static void first_request_executes_and_retry_replays(void) {
   once_gate *gate = open_gate("memory:");
   once_event *begun = begin(gate, "k1", "{\"amount\":1}");
@@ -113,18 +111,6 @@ static void settings_of_requests_are_warned_of_with_the_first_one(void) {
   close_gate(gate);
 }
 
-/* The second request waits for the first one on no thread at all, and gets its reply. */
-static void retry_waits_for_the_owner(void) {
-  once_gate *gate = open_gate("memory:");
-  once_claim *claim = begin_claim(gate, "k1", "a");
-  const uint64_t waits = start(gate, "k1", "a");
-  complete(gate, claim, "done");
-  once_event *event = wait_for(gate, waits);
-  CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, "done"));
-  once_event_free(event);
-  close_gate(gate);
-}
-
 static void cancelled_wait_ends(void) {
   once_gate *gate = open_gate("memory:");
   once_claim *claim = begin_claim(gate, "k1", "a");
@@ -166,38 +152,6 @@ static void dropped_and_abandoned_claims_are_unknown(void) {
   CHECK(strstr(metrics->data, "once_gate_claims_dropped_total 1") != NULL ||
         strstr(metrics->data, "once_gate_claims_dropped_total 2") != NULL);
   once_text_free(metrics);
-  close_gate(gate);
-}
-
-static void large_and_streamed_bodies_are_not_kept(void) {
-  once_gate *gate = open_gate("memory:");
-  once_event *begun = begin(gate, "large", "a");
-  const size_t size = (size_t)begun->claim_info->max_body + 1;
-  char *body = malloc(size + 1);
-  memset(body, 'x', size);
-  body[size] = 0;
-  once_claim *claim = begun->claim;
-  once_event_free(begun);
-  once_event *event = finish(gate, claim, 200, body);
-  CHECK(event->reply->ending == ONCE_EXECUTED && event->reply->body.size == size && !event->reply->body_is_yours);
-  once_event_free(event);
-  once_claim_free(claim);
-  free(body);
-  expect_reply(begin(gate, "large", "a"), 409, ONCE_REPLAYED);
-
-  claim = begin_claim(gate, "stream", "a");
-  const once_field fields[] = {{text("Content-Length"), text("12345")}};
-  const once_response response = {.size = sizeof response,
-                                  .status = 200,
-                                  .flags = ONCE_RESPONSE_BODY_NOT_KEPT,
-                                  .fields = fields,
-                                  .field_count = 1};
-  const uint64_t tag = once_private_tag(gate);
-  CHECK(once_finish(claim, &response, tag) == ONCE_OK);
-  event = wait_for(gate, tag);
-  CHECK(event->reply->body_is_yours && event->reply->body.size == 0 && has(event->reply, "Content-Length", "12345"));
-  once_event_free(event);
-  once_claim_free(claim);
   close_gate(gate);
 }
 
@@ -245,13 +199,6 @@ static once_outcome outcome_of(once_gate *gate, uint64_t tag, once_event **event
   return *(*event)->outcome;
 }
 
-static void expect_status(once_gate *gate, once_status asked, uint64_t tag, const char *status) {
-  CHECK(asked == ONCE_OK);
-  once_event *event = NULL;
-  CHECK(same(outcome_of(gate, tag, &event).status, status));
-  once_event_free(event);
-}
-
 static once_claim *claim_work(once_gate *gate, const once_work *work, unsigned attempt) {
   const uint64_t tag = once_private_tag(gate);
   CHECK(once_claim_work(gate, work, tag) == ONCE_OK);
@@ -267,42 +214,6 @@ static void expect_reason(once_gate *gate, once_status asked, uint64_t tag, cons
   once_event *event = NULL;
   CHECK(same(outcome_of(gate, tag, &event).reason, reason));
   once_event_free(event);
-}
-
-static void work_is_done_once(void) {
-  once_gate *gate = open_gate("memory:");
-  once_work work = {.size = sizeof work, .scope = text("copy.propose"), .inputs = text("{\"b\":2, \"a\":1}")};
-  const uint64_t tag = once_private_tag(gate);
-  once_event *event = NULL;
-  expect_status(gate, once_look(gate, &work, tag), tag, "absent");
-  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
-  event = wait_for(gate, tag);
-  CHECK(event->kind == ONCE_EVENT_CLAIM && event->claim_info->attempt == 1);
-  char key[65];
-  CHECK(once_compute_key(gate, &work, key) == ONCE_OK && same(event->claim_info->operation, key));
-  once_claim *claim = event->claim;
-  once_event_free(event);
-  /* The same work, its members in another order. */
-  work.inputs = text("{\"a\": 1, \"b\": 2}");
-  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
-  once_outcome outcome = outcome_of(gate, tag, &event);
-  CHECK(same(outcome.status, "in_progress") && same(outcome.reason, "at_work") && outcome.retry_after_ms > 0);
-  once_event_free(event);
-  CHECK(once_complete(claim, text("{\"copy\":\"x\"}"), text(""), tag) == ONCE_OK);
-  outcome = outcome_of(gate, tag, &event);
-  CHECK(same(outcome.status, "succeeded") && !outcome.cached);
-  once_event_free(event);
-  once_claim_free(claim);
-  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
-  outcome = outcome_of(gate, tag, &event);
-  CHECK(same(outcome.status, "succeeded") && outcome.cached && same(outcome.value, "{\"copy\":\"x\"}"));
-  once_event_free(event);
-  work.scope = text("");
-  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
-  outcome = outcome_of(gate, tag, &event);
-  CHECK(same(outcome.reason, "invalid") && outcome.detail.size > 0);
-  once_event_free(event);
-  close_gate(gate);
 }
 
 static void work_fails_is_released_and_waited_for(void) {
@@ -369,39 +280,6 @@ static void stop_waits_for_claims_and_free_does_not(void) {
   close_gate(gate);
 }
 
-static void *retry_one_key(void *given) {
-  once_gate *gate = given;
-  size_t executed = 0;
-  char key[16];
-  for (int i = 0; i < 50; ++i) {
-    snprintf(key, sizeof key, "key-%d", i);
-    once_event *event = begin(gate, key, "a");
-    if (event->kind == ONCE_EVENT_CLAIM) {
-      ++executed;
-      once_claim *claim = event->claim;
-      complete(gate, claim, key);
-    } else {
-      CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, key));
-    }
-    once_event_free(event);
-  }
-  return (void *)(uintptr_t)executed;
-}
-
-static void many_threads_execute_each_key_once(void) {
-  once_gate *gate = open_gate("memory:");
-  pthread_t threads[4];
-  size_t executed = 0;
-  for (size_t i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, retry_one_key, gate) == 0);
-  for (size_t i = 0; i < 4; ++i) {
-    void *own = NULL;
-    CHECK(pthread_join(threads[i], &own) == 0);
-    executed += (size_t)(uintptr_t)own;
-  }
-  CHECK(executed == 50);
-  close_gate(gate);
-}
-
 static void helpers_need_no_gate(void) {
   char one[65];
   char other[65];
@@ -422,15 +300,11 @@ int main(void) {
   request_without_key_passes();
   drained_events_come_through_the_descriptor();
   settings_of_requests_are_warned_of_with_the_first_one();
-  retry_waits_for_the_owner();
   cancelled_wait_ends();
   dropped_and_abandoned_claims_are_unknown();
-  large_and_streamed_bodies_are_not_kept();
   wrong_arguments_are_answered();
-  work_is_done_once();
   work_fails_is_released_and_waited_for();
   stop_waits_for_claims_and_free_does_not();
-  many_threads_execute_each_key_once();
   helpers_need_no_gate();
   puts("ok");
   return 0;

@@ -116,42 +116,9 @@ class Moving(EndToEnd):
         self.assertEqual(self.ask(gateway, "/pay?x=1", self.key, "other").status, 422)
         self.assertEqual(len(backend.requests), 0)
 
-    def test_a_gate_that_dies_before_it_finishes_leaves_an_unknown_outcome(self):
-        gate = self.open_gate()
-        self.assertEqual(self.begin(gate, "/hold", self.key, "body")[0], "claim")
-        gate.kill()
-        gate = self.open_gate()
-        self.assertEqual(self.begin(gate, "/hold", self.key, "body")[:3], ["reply", "409", str(UNKNOWN)])
-        gate.stop()
-
-    def test_a_gate_that_dies_is_followed_by_a_second_attempt_where_the_route_says_so(self):
-        gate = self.open_gate()
-        self.assertEqual(self.begin(gate, "/retry", self.key, "body")[:2], ["claim", "1"])
-        gate.kill()
-        gate = self.open_gate()
-        taken = wait_until(lambda: self.claimed(gate), what="the lease to lapse")
-        self.assertEqual(taken[1], "2")
-        self.assertEqual(gate.ask("finish 200 second")[:3], ["reply", "200", str(EXECUTED)])
-        gate.stop()
-
     def claimed(self, gate):
         answer = self.begin(gate, "/retry", self.key, "body")
         return answer if answer[0] == "claim" else None
-
-    @unittest.skipUnless(SHARED, "one owner at a time")
-    def test_both_at_once_execute_a_key_once(self):
-        go = self.gate()
-        backend = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"behind"))
-        gateway = self.open_gateway(backend)
-        gate = self.open_gate()
-        with gateway.connect() as client:
-            client.send_request("POST", "/pay", [("Host", "api.example"), ("Authorization", "one")], b"body", key=self.key)
-            wait_until(lambda: backend.requests, what="the request at the backend")
-            gate.tell(f"begin POST /pay body Host=api.example Idempotency-Key={self.key} Authorization=one")
-            go.set()
-            self.assertEqual(client.read_response().status, 201)
-            self.assertEqual(gate.hear(), ["reply", "201", str(REPLAYED), "0", "behind"])
-        gate.stop()
 
     @unittest.skipUnless(SHARED, "nobody else can take over")
     def test_an_owner_that_stood_still_is_told_that_it_has_lost(self):

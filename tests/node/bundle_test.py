@@ -13,25 +13,18 @@ class Bundles(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
-    def check(self, bundler):
-        ran = self.bundled(bundler)
-        self.assertEqual(ran["got"], {"status": 201, "text": "made"})
-        first, second = ran["sent"]
-        self.assertEqual(first, second, "the same key and bytes on a retry")
-        self.assertEqual(len(first["key"]), 36)
-        self.assertEqual(ran["events"], ["a", "b"])
-        self.assertEqual([chat["offset"] for chat in ran["chats"]], [None, None], "a page of another origin cannot see where it begins")
-        self.assertEqual(len({chat["key"] for chat in ran["chats"]}), 1)
-        self.assertEqual(ran["nodeNames"], [])
-
-    def test_webpack(self):
-        self.check("webpack")
-
-    def test_esbuild(self):
-        self.check("esbuild")
-
-    def test_vite(self):
-        self.check("vite")
+    def test_every_bundle_runs(self):
+        for bundler in ("webpack", "esbuild", "vite"):
+            with self.subTest(bundler):
+                ran = self.bundled(bundler)
+                self.assertEqual(ran["got"], {"status": 201, "text": "made"})
+                first, second = ran["sent"]
+                self.assertEqual(first, second, "the same key and bytes on a retry")
+                self.assertEqual(len(first["key"]), 36)
+                self.assertEqual(ran["events"], ["a", "b"])
+                self.assertEqual([chat["offset"] for chat in ran["chats"]], [None, None], "a page of another origin cannot see where it begins")
+                self.assertEqual(len({chat["key"] for chat in ran["chats"]}), 1)
+                self.assertEqual(ran["nodeNames"], [])
 
 
 if __name__ == "__main__":

@@ -21,13 +21,6 @@ class Middleware:
         self.assertEqual(json.loads(first.body)["bytes"], len('{"a": 1}'), "the handler got the body")
         self.assertEqual(len(service.calls()), 1)
 
-    def test_another_body_with_the_same_key_is_refused(self):
-        service = self.shared()
-        service.ask(body={"a": 1}, key="k")
-        other = service.ask(body={"a": 2}, key="k")
-        self.assertEqual((other.status, other.code), (422, "key-mismatch"))
-        self.assertEqual(len(service.calls()), 1)
-
     def test_a_request_without_a_key_passes(self):
         service = self.shared()
         for _ in range(2):
@@ -44,16 +37,6 @@ class Middleware:
         self.assertEqual([answer.status for answer in answers], [201, 201])
         self.assertEqual({answer.get("Idempotency-Status") for answer in answers}, {"executed", "replayed"})
         self.assertEqual(len(service.calls()), 1)
-
-    def test_a_second_request_is_told_where_it_may_not_wait(self):
-        service = self.service(self.framework, **{"defaults.in_flight": "reject"})
-        first = self.in_background(service.ask, body={"hold": 1}, key="k")
-        wait_until(lambda: service.seen()["waiting"] == 1)
-        second = service.ask(body={"hold": 1}, key="k")
-        self.assertEqual((second.status, second.code), (409, "in-flight"))
-        self.assertIsNotNone(second.get("Retry-After"))
-        service.go()
-        self.assertEqual(first.result().status, 201)
 
     def test_a_failure_is_executed_again(self):
         service = self.shared()
@@ -120,33 +103,6 @@ class Middleware:
         self.assertEqual(first.all("Set-Cookie"), ["a=1", "b=2"])
         self.assertEqual((again.all("Set-Cookie"), again.get("X-Made"), again.body), ([], "7", b"cookies"))
 
-    def test_after_a_crash_the_outcome_is_unknown_and_held(self):
-        store = f"journal:{self.folder()}"
-        service = self.service(self.framework, store)
-        lost = self.in_background(service.ask, body={"hold": 1}, key="k")
-        wait_until(lambda: service.seen()["waiting"] == 1)
-        service.kill()
-        self.assertRaises(Exception, lost.result)
-        restarted = self.service(self.framework, store)
-        again = restarted.ask(body={"hold": 1}, key="k")
-        self.assertEqual((again.status, again.code), (409, "outcome-unknown"))
-        self.assertEqual(restarted.calls(), [])
-
-    def test_after_a_crash_another_attempt_takes_over_where_the_route_says_so(self):
-        store = f"journal:{self.folder()}"
-        settings = {"defaults.on_unknown": "takeover", "defaults.takeover_after": "1s"}
-        service = self.service(self.framework, store, **settings)
-        lost = self.in_background(service.ask, body={"hold": 1}, key="k")
-        wait_until(lambda: service.seen()["waiting"] == 1)
-        service.kill()
-        self.assertRaises(Exception, lost.result)
-        restarted = self.service(self.framework, store, **settings)
-        taken = self.in_background(wait_until, lambda: self.not_conflict(restarted.ask(body={"hold": 1}, key="k")))
-        restarted.go()
-        self.assertEqual((taken.result().status, restarted.calls()[0]["attempt"]), (201, 2))
-
-    def not_conflict(self, answer):
-        return answer if answer.status != 409 else None
 
 
 class Callers:

@@ -1,5 +1,4 @@
 """What a newcomer does: a fresh npm project, the package from its tarball, and the programs of the README."""
-import collections
 import json
 import os
 import pathlib
@@ -12,28 +11,12 @@ import unittest
 import catalog
 import package
 from services import SECRET, Services
-from wire import Client, created, wait_until
+from wire import Client, created
 
 PROGRAM = re.compile(r"<!-- run -->\n```js\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 SERVICE = re.compile(r"<!-- run service -->\n```js\n(.*?)```", re.DOTALL)
 ORDER = [("Content-Type", "application/json")]
-# A handler that goes on when the test says so, and says how often it ran.
-HELD = """
-import { appendFileSync, existsSync } from "node:fs";
-import express from "express";
-import { once } from "once/express";
-
-const app = express();
-app.use(once({ store: process.env.STORE, settings: JSON.parse(process.env.SETTINGS), log: "off" }));
-app.post("/orders", async (request, response) => {
-  appendFileSync("executions", `${request.idempotency.attempt}\\n`);
-  while (!existsSync("go")) await new Promise((resolve) => setTimeout(resolve, 5));
-  response.status(201).json({ paid: true });
-});
-app.listen(3000);
-"""
 EVENTS = b"id: 1\ndata: Hello,\n\nid: 2\ndata: world\n\n"
-Started = collections.namedtuple("Started", "process port")
 
 
 def streamed(request, connection):
@@ -69,14 +52,14 @@ class Newcomer(Services):
         return done.stdout
 
     def start(self, folder, program, **env):
-        """A service that listens on a port of its own choice."""
+        """A service that listens on a port of its own choice, which is returned."""
         tell = "app.listen(0, \"127.0.0.1\", function () { console.log(this.address().port); });"
         (folder / "service.mjs").write_text(program.replace("app.listen(3000);", tell))
         process = subprocess.Popen([package.node(), "service.mjs"], cwd=folder, stdout=subprocess.PIPE, text=True,
                                    env={**os.environ, "ONCE_SECRET": SECRET, **env})
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
-        return Started(process, int(process.stdout.readline()))
+        return int(process.stdout.readline())
 
     def order(self, port, key="order-7"):
         with Client(port) as client:
@@ -91,66 +74,10 @@ class Newcomer(Services):
         database.start()
         for store in ("journal:once-data", database.url()):
             with self.subTest(store.split(":")[0]):
-                port = self.start(folder, program.replace("journal:once-data", store)).port
+                port = self.start(folder, program.replace("journal:once-data", store))
                 first, again = self.order(port), self.order(port)
                 self.assertEqual((first.status, first.body), (201, b'{"book":7,"paid":true}'))
                 self.assertEqual((again.status, again.body, again.get("Idempotency-Replayed")), (201, first.body, "true"))
-
-    def test_a_conflict_a_wait_a_crash_and_a_takeover_on_a_journal_and_on_postgresql(self):
-        folder = self.fresh_project("express@5.1.0")
-        database = catalog.make("postgres")
-        self.addCleanup(database.stop)
-        database.start()
-        for store in (f"journal:{self.folder()}", database.url()):
-            with self.subTest(store.split(":")[0]):
-                self.tell_the_whole_story(folder, store)
-
-    def tell_the_whole_story(self, folder, store):
-        go, executions = folder / "go", folder / "executions"
-        for file in (go, executions):
-            file.unlink(missing_ok=True)
-
-        def executed():
-            return executions.read_text().split() if executions.exists() else []
-
-        def service(in_flight):
-            settings = {"defaults.in_flight": in_flight, "defaults.on_unknown": "retry", "defaults.lease": "2s"}
-            return self.start(folder, HELD, STORE=store, SETTINGS=json.dumps(settings))
-
-        rejecting = service("reject")
-        first = self.in_background(self.order, rejecting.port, "held")
-        wait_until(lambda: executed() == ["1"], what="the handler to begin")
-        conflict = self.order(rejecting.port, "held")
-        self.assertEqual((conflict.status, conflict.code, conflict.get("Retry-After") is None), (409, "in-flight", False))
-        go.touch()
-        replay = first.result() and self.order(rejecting.port, "held")
-        self.assertEqual((replay.status, replay.body, replay.get("Idempotency-Replayed")), (201, first.result().body, "true"))
-        self.kill(rejecting)
-
-        go.unlink()
-        waiting = service("wait")
-        both = [self.in_background(self.order, waiting.port, "waited") for _ in range(2)]
-        wait_until(lambda: executed() == ["1", "1"], what="the handler to begin")
-        go.touch()
-        self.assertEqual(sorted(each.result().get("Idempotency-Status") for each in both), ["executed", "replayed"])
-
-        go.unlink()
-        lost = self.in_background(self.order, waiting.port, "lost")
-        wait_until(lambda: executed() == ["1", "1", "1"], what="the handler to begin")
-        self.kill(waiting)
-        self.assertRaises(Exception, lost.result)
-        go.touch()
-        after = service("wait")
-        taken = wait_until(lambda: self.made(self.order(after.port, "lost")), what="the lease to lapse")
-        self.assertEqual((taken.get("Idempotency-Status"), executed()), ("executed", ["1", "1", "1", "2"]))
-        self.kill(after)
-
-    def made(self, answer):
-        return answer if answer.status == 201 else None
-
-    def kill(self, service):
-        service.process.kill()
-        service.process.wait()
 
     def test_the_programs_of_the_readme_print_what_it_shows(self):
         folder = self.fresh_project()
@@ -177,43 +104,6 @@ class Newcomer(Services):
         (folder / "node_modules" / "once" / "prebuilds" / "linux-x64" / "once.node").unlink()
         program = 'const { fetchOnce } = require("once/fetch"); const { Once } = require("once/claims"); console.log(typeof fetchOnce, typeof Once);'
         self.assertEqual(self.run_node(folder, "--input-type=commonjs", "-e", program), "function function\n")
-
-
-class Shared(Services):
-    """Two processes on one PostgreSQL."""
-
-    def setUp(self):
-        super().setUp()
-        self.database = catalog.make("postgres")
-        self.addCleanup(self.database.stop)
-        self.database.start()
-
-    def test_one_executes_and_the_other_waits_or_replays(self):
-        here, there = (self.service(framework, self.database.url()) for framework in ("express", "fastify"))
-        host = [("Host", "api.example")]
-        first = self.in_background(here.ask, body={"hold": 1}, key="k", fields=host)
-        wait_until(lambda: here.seen()["waiting"] == 1)
-        second = self.in_background(there.ask, body={"hold": 1}, key="k", fields=host)
-        here.go()
-        answers = [first.result(), second.result()]
-        self.assertEqual([answer.get("Idempotency-Status") for answer in answers], ["executed", "replayed"])
-        self.assertEqual((answers[0].body, there.calls()), (answers[1].body, []))
-
-    def test_an_owner_that_was_killed_is_taken_over(self):
-        settings = {"defaults.on_unknown": "takeover", "defaults.takeover_after": "1s", "defaults.lease": "1s", "server.timeout": "500ms",
-                    "server.connect_timeout": "400ms"}
-        here, there = (self.service("express", self.database.url(), **settings) for _ in range(2))
-        host = [("Host", "api.example")]
-        lost = self.in_background(here.ask, body={"hold": 1}, key="k", fields=host)
-        wait_until(lambda: here.seen()["waiting"] == 1)
-        here.kill()
-        self.assertRaises(Exception, lost.result)
-        taken = self.in_background(wait_until, lambda: self.executed(there.ask(body={"hold": 1}, key="k", fields=host)))
-        there.go()
-        self.assertEqual((taken.result().status, there.calls()[0]["attempt"]), (201, 2))
-
-    def executed(self, answer):
-        return answer if answer.status == 201 else None
 
 
 if __name__ == "__main__":

@@ -47,10 +47,6 @@ class Service:
         wait_until(lambda: self.seen()["waiting"] > 0, what="an execution to be held")
         self.ask(target="/go")
 
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
     def stop(self):
         if self.process.poll() is None:
             self.process.terminate()

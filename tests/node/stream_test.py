@@ -99,59 +99,6 @@ class Streams(EndToEnd):
         self.assertEqual(len(self.served.requests), len(sizes))
         self.assertGreater(len(self.proxy.requests), 1.9 * len(sizes), "the largest are larger than the response")
 
-    def test_a_backend_that_breaks_at_any_event_leaves_an_unknown_outcome(self):
-        for count in range(4):
-            self.start()
-            reading = Reading(self, self.url, key="k")
-            reading.until(1, "head")
-            self.script.tell(*(event(number) for number in range(count)))
-            reading.until(count)
-            self.script.tell(False)
-            error = reading.ended()
-            self.assertEqual((error["reason"], error["key"], error["received"]), ("outcome-unknown", "k", count * len(event(0))))
-            self.assertIn("outcome is unknown", error["message"])
-            self.assertEqual((reading.data, len(self.served.requests)), (told(*range(count)), 1))
-
-    def test_a_second_execution_is_not_mixed_with_the_first(self):
-        seen = self.gate()
-
-        def handler(request, connection):
-            if request.get("Idempotency-Attempt") == "1":
-                connection.send(HEAD + chunk(event(0)))
-                seen.wait(DEADLINE)
-                connection.reset()
-            else:
-                connection.send(HEAD + chunk(event(7)) + LAST)
-
-        self.start("defaults.on_unknown=retry", handler=handler)
-        reading = Reading(self, self.url, key="k")
-        reading.until(1)
-        seen.set()
-        self.assertEqual((reading.ended()["reason"], reading.data), ("new-attempt", told(0)))
-        again = Reading(self, self.url, key="k")
-        self.assertEqual(again.ended(), len(event(7)))
-        self.assertEqual((again.data, len(self.served.requests)), (told(7), 2))
-
-    def test_a_second_execution_that_somebody_else_began_is_not_mixed_with_the_first(self):
-        """The retry attaches to it or gets a replay, so only its bytes show that it is another one."""
-        self.start("defaults.on_unknown=retry")
-        reading = Reading(self, self.url, key="k")
-        self.script.tell(PADDING + event(0), PADDING + event(1))
-        reading.until(2)
-        self.proxy.hold()
-        self.script.tell(False)
-        wait_until(lambda: len(self.proxy.requests) == 2, what="the retry")
-        self.script.told, self.script.steps = [], threading.Semaphore(0)
-        other = self.connect(self.gate_process)
-        other.send(self.proxy.requests[0])
-        self.script.tell(PADDING + event(7), PADDING + event(8))
-        other.read_until(b"data: event 8\n\n")
-        self.proxy.flow()
-        self.script.tell(None)
-        reading.ended()
-        self.assertEqual(([each["reason"] for each in reading.of("error")], reading.data), (["new-attempt"], told(0, 1)))
-        self.assertEqual(len(self.served.requests), 2)
-
     def test_a_silent_connection_is_replaced(self):
         self.start()
         reading = Reading(self, self.url, idleTimeoutMs=300, deadlineMs=5000)
@@ -160,21 +107,6 @@ class Streams(EndToEnd):
         self.script.tell(event(1), None)
         self.assertEqual(reading.ended(), 2 * len(event(0)))
         self.assertEqual((reading.data, len(self.served.requests)), (told(0, 1), 1))
-
-    def test_giving_up_says_so_and_the_key_continues(self):
-        self.start()
-        reading = Reading(self, self.url, deadlineMs=1500, attemptTimeoutMs=400)
-        self.script.tell(event(0))
-        reading.until(1)
-        self.proxy.hold()
-        self.proxy.cut()
-        error = reading.ended()
-        self.assertEqual((error["reason"], reading.data), ("gave-up", told(0)))
-        self.proxy.flow()
-        self.script.tell(event(1), None)
-        again = Reading(self, self.url, key=error["key"], headers={"Idempotency-Offset": str(error["received"])})
-        self.assertEqual(again.ended(), 2 * len(event(0)))
-        self.assertEqual((again.data, len(self.served.requests)), (told(1), 1))
 
 
 if __name__ == "__main__":

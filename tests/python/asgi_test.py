@@ -8,7 +8,7 @@ import catalog
 from once import asgi
 from stories import Stories
 from harness import Gateway
-from support import HERE, PROGRAMS, SERVER, AppTest, Asked, sys
+from support import HERE, SERVER, AppTest, Asked, sys
 from wire import Backend, Client
 
 
@@ -88,19 +88,6 @@ class Stalled(AppTest):
 
 
 class Starlette(AppTest):
-    def test_five_lines(self):
-        """As the README shows it, on a store that needs nothing."""
-        (self.data / "main.py").write_text(
-            "import once\n"
-            "from fastapi import FastAPI\n"
-            "app = FastAPI()\n"
-            f"app.add_middleware(once.Middleware, settings={{'store': {self.store!r}}})\n"
-            "app.post('/orders')(lambda: {'made': open('executions', 'a').write('x\\n')})\n")
-        app = self.start(PROGRAMS / "python", "-m", "uvicorn", "main:app", "--port", "PORT", "--log-level", "warning")
-        first, again = (app.ask("POST", "/orders", key="k") for _ in range(2))
-        self.assertEqual([first.get("Idempotency-Status"), again.get("Idempotency-Status")], ["executed", "replayed"])
-        self.assertEqual((first.status, self.executions()), (200, 1))
-
     def test_a_test_client_may_start_the_application_again_and_again(self):
         """As the tests of an application do: every client has an event loop of its own."""
         said = self.python(f"""

@@ -1,25 +1,16 @@
 """once.Guard and @once.idempotent, in processes as a user has them."""
 import json
-import os
 import signal
 import subprocess
 import unittest
 
 from support import SERVER, AppTest, sys
-from wire import DEADLINE, wait_until
 
 OPEN = """
 import asyncio, json, os, threading
 import once
 SETTINGS = json.loads(os.environ["APP_SETTINGS"])
 guard = once.Guard(settings=SETTINGS)
-"""
-# Claims, says so, and never ends.
-WORK_UNTIL_KILLED = OPEN + """
-def work():
-    print("began", flush=True)
-    threading.Event().wait()
-guard.run(work, scope="jobs", key="k", lease="2s", takeover_after="1s")
 """
 
 
@@ -38,25 +29,6 @@ again = guard.run(lambda: 1 / 0, scope="jobs", inputs={"n": 1})
 print(json.dumps([[r.status, r.value, r.cached, r.attempt] for r in (*results, again)]))
 """)
         self.assertEqual(said, [["succeeded", {"made": 1}, False, 1], *2 * [["succeeded", {"made": 1}, True, 1]]])
-
-    def test_async_work_holds_up_nothing(self):
-        said = self.told("""
-async def main():
-    go, ticks = asyncio.Event(), []
-    async def work():
-        await go.wait()
-        return 7
-    async def tick():
-        while not go.is_set():
-            ticks.append(1)
-            if len(ticks) > 50: go.set()
-            await asyncio.sleep(0)
-    runs = [guard.run_async(work, scope="jobs", key="k", wait="30s") for _ in range(3)]
-    results = (await asyncio.gather(*runs, tick()))[:3]
-    return [[r.status, r.value] for r in results], sorted(r.cached for r in results)
-print(json.dumps(asyncio.run(main())))
-""")
-        self.assertEqual(said, [3 * [["succeeded", 7]], [False, True, True]])
 
     def test_many_loops_and_threads_share_a_guard(self):
         said = self.told("""
@@ -199,33 +171,11 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-        with self.process(program) as process:
+        with subprocess.Popen([sys.executable, "-c", program], cwd=self.data, env=self.environment(self.settings()), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             self.assertEqual(process.stdout.readline(), "waiting\n")
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.stdout.read(), "interrupted\n")
-
-    def process(self, program, **over):
-        return subprocess.Popen([sys.executable, "-c", program], cwd=self.data, env=self.environment(self.settings(**over)), text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-
-    @unittest.skipUnless(SERVER, "a reopened journal waits half a minute for work that may go on outside of its process")
-    def test_killed_at_work_another_process_takes_over(self):
-        with self.process(WORK_UNTIL_KILLED) as process:
-            self.assertEqual(process.stdout.readline(), "began\n")
-            process.kill()
-            process.wait()
-
-        said = self.told("""
-import time
-until = time.monotonic() + 60
-while True:
-    result = guard.run(lambda: "taken over", scope="jobs", key="k", takeover_after="1s")
-    if result.status != "in_progress" or time.monotonic() > until:
-        break
-    threading.Event().wait(min(0.1, result.retry_after))
-print(json.dumps([result.status, result.value, result.attempt]))
-""")
-        self.assertEqual(said, ["succeeded", "taken over", 2])
 
     def test_mistakes_raise(self):
         for call, text in (("guard.claim(scope='s')", "key= or inputs="), ("guard.claim(scope='s', key='k', on_unknown='x')", "on_unknown"),
@@ -237,12 +187,6 @@ print(json.dumps([result.status, result.value, result.attempt]))
 
 
 class Sharing(GuardTest):
-    def test_the_ids_are_those_of_the_claims_api(self):
-        key = self.python(OPEN + "print(guard.compute_key(scope='jobs', inputs={'b': 1, 'a': [2.0]}))")
-        same = self.python(OPEN + "print(guard.compute_key(scope='jobs', inputs={'a': [2], 'b': 1.0}))")
-        self.assertRegex(key, "^[0-9a-f]{64}$")
-        self.assertEqual(key, same)
-
     @unittest.skipUnless(SERVER, "only SQL stores are swept")
     def test_a_sweep_that_fails_raises(self):
         said = self.told(f"""

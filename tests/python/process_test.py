@@ -1,17 +1,14 @@
 """Processes: fork, multiprocessing, gunicorn with --preload, the end of a process in the middle of something."""
-import json
-import subprocess
 import unittest
 
 from guard_test import OPEN
 from support import SERVER, AppTest, Asked, sys
-from wire import DEADLINE
 
 
 class Processes(AppTest):
-    def ends(self, program, **over):
+    def ends(self, program):
         """Runs to its end within the deadline; what it prints."""
-        return self.python(OPEN + program, **over)
+        return self.python(OPEN + program)
 
     def test_a_child_that_does_not_touch_it_ends_by_itself(self):
         said = self.ends("""

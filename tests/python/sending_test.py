@@ -55,8 +55,8 @@ WAYS = (over_standard, over_requests, over_httpx, over_async, over_async_session
 
 
 class Send(AppTest):
-    def backend(self, handler):
-        backend = Backend(handler)
+    def backend(self, handler, *answer):
+        backend = Backend(lambda request, connection: handler(request, connection, *answer))
         self.addCleanup(backend.stop)
         return backend
 
@@ -72,7 +72,7 @@ class Send(AppTest):
             tries = []
 
             def handler(request, connection, tries=tries):
-                tries.append((request.get("Idempotency-Key"), request.body, request.get("X-Mine")))
+                tries.append((request.get("X-Key"), request.body, request.get("X-Mine")))
                 if len(tries) == 1:
                     connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
                     connection.close()
@@ -85,7 +85,7 @@ class Send(AppTest):
                 else:
                     connection.reply(201, ANSWERED, b"made")
 
-            answer = send(self.backend(handler).origin + "/x?y=1", b"body", headers={"X-Mine": "1"})
+            answer = send(self.backend(handler).origin + "/x?y=1", b"body", key_header="X-Key", headers={"X-Mine": "1"})
             self.assertEqual((answer.status, answer.tries, answer.body), (201, 5, b"made"))
             self.assertEqual(set(tries), {(answer.key, b"body", "1")})
 
@@ -102,11 +102,11 @@ class Send(AppTest):
         def story(send):
             with socket.socket() as nobody:
                 nobody.bind(("127.0.0.1", 0))
-                with self.assertRaises(once.NotAnswered) as raised:
+                with self.assertRaisesRegex(once.NotAnswered, "nothing was sent, mine") as raised:
                     send(f"http://127.0.0.1:{nobody.getsockname()[1]}/", b"x", key="mine", deadline=0.3)
             self.assertEqual((raised.exception.key, raised.exception.sent), ("mine", False))
             backend = self.backend(lambda request, connection: connection.close())
-            with self.assertRaises(once.NotAnswered) as raised:
+            with self.assertRaisesRegex(once.NotAnswered, "unknown whether it was executed") as raised:
                 send(backend.origin + "/", b"x", key="mine", deadline=0.3)
             self.assertTrue(raised.exception.sent)
 
@@ -114,12 +114,15 @@ class Send(AppTest):
 
     def test_an_unprotected_answer_is_warned_of_once(self):
         def story(send):
-            backend = self.backend(lambda request, connection: connection.reply(201))
-            with warnings.catch_warnings(record=True) as seen:
-                warnings.simplefilter("always")
-                for _ in range(2):
-                    send(backend.origin + "/", b"x")
-            self.assertEqual(len([each for each in seen if each.category is once.OnceWarning]), 1)
+            for status, fields in ((201, []), (201, [("Idempotency-Status", "bypassed")]), (404, [])):
+                backend = self.backend(lambda request, connection, *answer: connection.reply(*answer), status, fields)
+                with warnings.catch_warnings(record=True) as seen:
+                    warnings.simplefilter("always")
+                    for _ in range(2):
+                        send(backend.origin + "/", b"x")
+                messages = [str(each.message) for each in seen if each.category is once.OnceWarning]
+                self.assertEqual(len(messages), 0 if status == 404 else 1)
+                self.assertTrue(all("Idempotency-Status" in message and backend.origin in message for message in messages))
 
         self.each(story)
 

@@ -231,19 +231,6 @@ class Streams(StreamTest):
 
         self.each(story)
 
-    def test_a_stream_that_is_not_kept_cannot_be_continued(self):
-        self.start("defaults.record.max_stream=1KiB")
-        reading = Reading(over_standard, self.url)
-        self.script.tell(PADDING + event(0), PADDING + event(1), PADDING + event(2))
-        reading.until(3)
-        self.script.tell(None)
-        self.proxy.hold()
-        self.assertIsNone(reading.ended())  # it ended cleanly, and there is nothing to continue
-        self.proxy.flow()
-        with once.stream(self.url, b"{}", key=reading.stream.key) as stream:
-            self.assertEqual(stream.status, 409)
-            self.assertIn(b"response-not-kept", stream.read())
-
     def test_a_silent_connection_is_replaced(self):
         def story(way):
             self.start()
@@ -344,9 +331,7 @@ class Streams(StreamTest):
             error = reading.ended()
             self.assertEqual((error.reason, error.status, error.code), ("refused", 409, "response-not-kept"))
 
-        for way in WAYS:
-            with self.subTest(way.__name__):
-                story(way)
+        self.each(story)
 
     def test_leaving_closes_the_connection_and_the_stream_is_recorded(self):
         self.start()

@@ -82,15 +82,6 @@ class Sdks(EndToEnd):
         got = self.send(gateway, "stripe", key="nobody-is-there")
         self.assertEqual((got["ok"], got["name"], got["status"]), (False, "StripeAPIError", 502), got)
 
-    def test_stripe_accounts_do_not_share_keys(self):
-        backend = self.backend(lambda request, to: self.reply(to, body=json.dumps(
-            {"id": "ch_1", "object": "charge", "account": request.get("Stripe-Account")}).encode()))
-        gateway = self.gateway(backend, "defaults.dialect=stripe")
-        for account in ("acct_a", "acct_b"):
-            got = self.send(gateway, "stripe", headers={"Stripe-Account": account})
-            self.assertIn(account, got["body"])
-        self.assertEqual(len(backend.executions()), 2)
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -6,7 +6,6 @@ subscriptions are off: the server tells its own address in the URLs of callbacks
 Some tests wait for seconds to pass, and a busy machine may be late. What differs is run again alone, on both sides, with
 fresh servers, up to twice; only what differs each time is a difference.
 """
-import json
 import unittest
 
 import reference
@@ -15,7 +14,6 @@ from harness import EndToEnd
 CONFIG = "routes: [{path: /v1/stream/**, dialect: streams}]\n"
 SEED = 20240613
 RUNS_AGAIN = 2
-JSON = [("Content-Type", "application/json")]
 
 
 class Streams(EndToEnd):
@@ -73,43 +71,6 @@ class Suite(Streams):
 
 def differences(direct, through):
     return {test: (direct[test], through[test]) for test in direct if direct[test] != through[test]}
-
-
-class KeyedAppends(Streams):
-    """The server itself knows nothing of Idempotency-Key."""
-
-    def setUp(self):
-        super().setUp()
-        self.server = self.reference()
-        self.once = self.through(self.server)
-        self.assertEqual(self.once.ask("PUT", "/v1/stream/s", JSON).status, 201)
-
-    def append(self, body, key="k"):
-        return self.once.ask("POST", "/v1/stream/s", JSON, body, key=key)
-
-    def messages(self):
-        return json.loads(self.once.ask("GET", "/v1/stream/s?offset=-1").body)
-
-    def test_an_append_sent_twice_is_appended_once(self):
-        first = self.append(b'{"n":1}')
-        self.append(b'{"n":2}', key="another")  # the end of the stream is elsewhere now
-        second = self.append(b'{"n":1}')
-        self.assertEqual((first.status, second.status), (204, 204))
-        self.assertIsNotNone(first.get("Stream-Next-Offset"))
-        self.assertEqual(second.get("Stream-Next-Offset"), first.get("Stream-Next-Offset"))
-        self.assertEqual([answer.get("Idempotency-Replayed") for answer in (first, second)], [None, "true"])
-        self.assertEqual(self.messages(), [{"n": 1}, {"n": 2}])
-
-    def test_the_same_key_with_another_body_is_a_mismatch(self):
-        self.assertEqual(self.append(b'{"n":1}').status, 204)
-        answer = self.append(b'{"n":2}')
-        self.assertEqual((answer.status, answer.code), (409, "IDEMPOTENCY_MISMATCH"))
-        self.assertEqual(self.messages(), [{"n": 1}])
-
-    def test_without_a_key_every_append_is_one(self):
-        answers = [self.append(b'{"n":1}', key=None) for _ in range(2)]
-        self.assertEqual([answer.status for answer in answers], [204, 204])
-        self.assertEqual(self.messages(), [{"n": 1}, {"n": 1}])
 
 
 if __name__ == "__main__":
