@@ -187,52 +187,6 @@ TEST(JournalCrash, the_interval_is_kept_and_a_clock_set_back_does_not_stop_it) {
   EXPECT_EQ(syncs(), before + 2);
 }
 
-// A copy of all files, one of them cut: [from, end) is as it was before.
-class TornWrite : public testing::Test {
- protected:
-  static void copy(const Platter& from, Platter& to) {
-    for (const std::string& name : from.names()) to.put(name, from.content(name));
-  }
-};
-
-TEST_F(TornWrite, at_every_byte_of_a_batch_leaves_what_came_before) {
-  JournalMachine machine(1, tiny);
-  ASSERT_TRUE(machine.start());
-  ASSERT_EQ(machine.run(claim_op(1, 1)).status, OpStatus::done);
-  ASSERT_EQ(machine.run(finish_op(1, 1, outcome_of(50, 1))).status, OpStatus::done);
-  ASSERT_EQ(machine.run(claim_op(2, 2)).status, OpStatus::done);
-  Platter before(1);
-  copy(machine.platter, before);
-  std::vector<Op> batch = {finish_op(2, 2, outcome_of(33, 2)), claim_op(3, 3), claim_op(4, 4)};
-  machine.run(batch);
-  for (const Op& op : batch) ASSERT_EQ(op.status, OpStatus::done);
-
-  const std::string name = machine.platter.names().back();
-  const std::string whole = machine.platter.content(name);
-  const std::string old = before.content(name);
-  const auto begin = static_cast<std::size_t>(std::ranges::mismatch(old, whole).in1 - old.begin());
-  const std::size_t behind = whole.find_last_not_of('\0') + 1;
-  ASSERT_GT(behind, begin + 3 * 120);
-  int batch_seen = 0;
-  for (std::size_t cut = begin; cut <= behind; ++cut) {
-    SCOPED_TRACE("cut at " + std::to_string(cut));
-    JournalMachine torn(cut, tiny);
-    copy(before, torn.platter);
-    torn.platter.put(name, whole.substr(0, cut) + old.substr(cut));
-    ASSERT_TRUE(torn.start()) << torn.refusal;
-    ASSERT_EQ(*torn.run(lookup_op(1)).record->outcome, *outcome_of(50, 1));
-    const Op second = torn.run(lookup_op(2));
-    const bool has3 = torn.run(lookup_op(3)).record.has_value();
-    const bool has4 = torn.run(lookup_op(4)).record.has_value();
-    const int seen = (second.record->state == State::succeeded ? 1 : 0) + (has3 ? 1 : 0) + (has4 ? 1 : 0);
-    if (second.record->state == State::succeeded) ASSERT_EQ(*second.record->outcome, *outcome_of(33, 2));
-    ASSERT_GE(seen, batch_seen) << "more of the batch is there, and less of it is seen";
-    ASSERT_TRUE(has3 || !has4) << "a batch is read in its order";
-    batch_seen = seen;
-  }
-  EXPECT_EQ(batch_seen, 3);
-}
-
 // A name that was given just before a kill is seen by the next start, and is not yet on disk.
 TEST(JournalCrash, names_that_a_start_builds_on_are_certain_before_it_gives_others) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
