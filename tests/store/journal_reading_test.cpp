@@ -310,7 +310,7 @@ TEST_F(JournalReading, carrying_records_forward_keeps_nobody_waiting) {
   expect_replayed(run(claim_op(cold, 99)), *outcome_of(large, cold));
 }
 
-TEST_F(JournalReading, what_changed_while_it_was_read_is_told_as_it_is_now) {
+TEST_F(JournalReading, what_changed_or_went_while_it_was_read_is_told_as_it_is_now) {
   Op replayed;
   while_held([&] { replayed = run(claim_op(cold, 99)); },
              [this] {
@@ -319,11 +319,10 @@ TEST_F(JournalReading, what_changed_while_it_was_read_is_told_as_it_is_now) {
                EXPECT_EQ(run(finish_op(cold, 50, outcome_of(10, 50), hours(24))).status, OpStatus::done);
              });
   expect_replayed(replayed, *outcome_of(10, 50));
-}
-
-TEST_F(JournalReading, what_was_forgotten_while_it_was_read_is_claimed) {
+  Op forgotten = owner_op(Verb::forget, cold, 50);
+  forgotten.seen_state = State::succeeded;
   Op claimed;
-  while_held([&] { claimed = run(claim_op(cold, 99)); }, [this] { forget(cold); });
+  while_held([&] { claimed = run(claim_op(cold, 99)); }, [&] { EXPECT_EQ(run(forgotten).status, OpStatus::done); });
   EXPECT_EQ(claimed.verdict, Verdict::execute) << claimed.error;
   EXPECT_EQ(claimed.record->nonce, numbered<Nonce>(99));
 }
