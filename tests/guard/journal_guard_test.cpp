@@ -1,7 +1,5 @@
 // The library on the journal: what outlives the process, and what happens to work that did not.
-#include <atomic>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -84,26 +82,6 @@ TEST_F(JournalGuard, encrypted_values_are_read_with_the_key_they_were_written_wi
   }
   Guard without = open({second});
   EXPECT_FALSE(without.run(request(), [] { return std::string("again"); }).succeeded());
-}
-
-TEST_F(JournalGuard, many_threads_share_it) {
-  Guard guard = open();
-  std::atomic<int> runs = 0;
-  std::vector<std::thread> threads;
-  threads.reserve(16);
-  for (int thread = 0; thread < 16; ++thread) {
-    threads.emplace_back([&] {
-      for (int key = 0; key < 20; ++key) {
-        const auto outcome = guard.run({.scope = "s", .inputs = {{"key", key}}, .wait = 60s}, [&] {
-          ++runs;
-          return std::to_string(key);
-        });
-        EXPECT_EQ(outcome.value, std::to_string(key));
-      }
-    });
-  }
-  for (std::thread& each : threads) each.join();
-  EXPECT_EQ(runs, 20);
 }
 
 }  // namespace once::guard::journal_guard_test

@@ -7,7 +7,6 @@
 #include <once/guard.hpp>
 
 #include "guard/operation.hpp"
-#include "tests/guard/crash.hpp"
 #include "tests/store/postgres_support.hpp"
 #include "tests/unit/support/eventually.hpp"
 
@@ -36,24 +35,6 @@ class PostgresGuard : public testing::Test {
   SystemRandom random_;
   Request request_;
 };
-
-TEST_F(PostgresGuard, a_killed_owner_is_taken_over_after_lease_and_threshold) {
-  killed_in([&](const auto& now) {
-    std::ignore = open().run(request_, [&] {
-      now();
-      return std::string("never");
-    });
-  });
-  Guard guard = open();
-  const auto work = [] { return std::string("done"); };
-  EXPECT_EQ(guard.run(request_, work).reason, Reason::at_work);
-  contract::advance_server_clock(31s);
-  EXPECT_EQ(guard.run(request_, work).reason, Reason::gone);
-  contract::advance_server_clock(5min);
-  const auto taken = guard.run(request_, work);
-  EXPECT_EQ(taken.value, "done");
-  EXPECT_EQ(taken.attempt, 2U);
-}
 
 TEST_F(PostgresGuard, work_is_told_that_it_has_lost) {
   Guard stale = open();

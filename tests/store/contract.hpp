@@ -8,7 +8,6 @@
 
 #include "tests/store/contract/drawn.hpp"
 #include "tests/store/contract/fencing.hpp"
-#include "tests/store/contract/kept_chunks.hpp"
 #include "tests/store/contract/load.hpp"
 #include "tests/store/contract/operators.hpp"
 #include "tests/store/contract/outside.hpp"

@@ -122,14 +122,6 @@ TEST(JournalFaults, what_is_read_back_after_a_failed_sync_is_made_certain_before
   }
 }
 
-TEST(JournalFaults, a_disk_in_use_is_refused) {
-  JournalMachine machine(1);
-  SimulatedDisk other(machine.platter);
-  ASSERT_TRUE(other.lock().has_value());
-  EXPECT_FALSE(machine.start());
-  EXPECT_NE(machine.refusal.find("in use"), std::string::npos) << machine.refusal;
-}
-
 // Of a batch that ran out of space, whole records may lie behind the next one, which is the one that counts.
 TEST(JournalFaults, what_a_write_without_space_left_behind_never_comes_back) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {

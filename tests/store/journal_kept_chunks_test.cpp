@@ -1,10 +1,8 @@
 // Responses whose body stays in its chunks, in the journal: they live as long as their record and no longer, whatever
 // is carried, cut off, damaged or dropped around them. A body is told whole or not at all.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "store/journal/format.hpp"
-#include "store/journal/repair.hpp"
 #include "tests/unit/support/journal_chunks.hpp"
 
 namespace once::store {
@@ -12,7 +10,6 @@ namespace journal_kept_chunks_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
-using testing::HasSubstr;
 
 class JournalKeptChunks : public JournalChunks {
  protected:
@@ -71,6 +68,21 @@ class JournalKeptChunks : public JournalChunks {
   }
 };
 
+// A program that does not know chunks carries the record forward and drops their segment.
+TEST_F(JournalKeptChunks, those_behind_a_gap_are_not_read) {
+  Segment segment(1, 0, ManualClock().now());
+  segment.put(1, State::started, BodyKept::yes);
+  for (const std::uint32_t number : {0U, 1U, 3U, 4U}) segment.chunk(1, number);
+  begin_with(std::vector{segment.done()});
+  expect_chunks(1, 2);
+  // Those behind it hold nothing up either.
+  for (int i = 0; i < 5; ++i) {
+    machine_->clock.advance(hours(2));
+    store().maintain();
+  }
+  expect_chunks(1, 2);
+}
+
 TEST_F(JournalKeptChunks, survive_restarts) {
   begin();
   stream_and_keep(1, 50);
@@ -91,63 +103,6 @@ TEST_F(JournalKeptChunks, survive_restarts) {
     EXPECT_EQ(run(claim_op(1, 77)).verdict, Verdict::replay);
     restart();
   }
-}
-
-TEST_F(JournalKeptChunks, a_write_torn_at_any_byte_leaves_a_stream_or_its_whole_body) {
-  begin({.segment_bytes = 64 << 10, .cache_bytes = 0});
-  stream(1, 3);
-  const std::string name = segments().back();
-  const std::string old = machine_->platter.content(name);
-  append(1, 3);
-  keep(1);
-  const std::string whole = machine_->platter.content(name);
-  const auto begin = static_cast<std::size_t>(std::ranges::mismatch(old, whole).in1 - old.begin());
-  const std::size_t end = whole.find_last_not_of('\0') + 1;
-  bool kept = false;
-  for (std::size_t cut = begin; cut <= end + 8; ++cut) {
-    SCOPED_TRACE("cut at " + std::to_string(cut));
-    machine_ = std::make_unique<JournalMachine>(cut, tiny_segments);
-    machine_->platter.put(name, whole.substr(0, cut) + std::string(whole.size() - cut, '\0'));
-    ASSERT_TRUE(machine_->start()) << machine_->refusal;
-    const Op op = run(read_op(1));
-    ASSERT_TRUE(op.record.has_value());
-    const bool is_kept = op.record->state == State::succeeded;
-    ASSERT_TRUE(is_kept || !kept);
-    kept = is_kept;
-    if (kept) {
-      ASSERT_EQ(chunks_in(op), 4U);
-      // What was doubtful is certain now.
-      restart();
-      expect_kept(1, 4);
-    } else {
-      ASSERT_GE(chunks_in(op), 3U);
-    }
-  }
-  EXPECT_TRUE(kept);
-}
-
-TEST_F(JournalKeptChunks, are_carried_with_their_record) {
-  begin();
-  stream(1, 10);
-  fill(8000);
-  for (std::uint32_t i = 10; i < 20; ++i) append(1, i);
-  fill(8000);
-  keep(1);
-  stream_and_keep(2, 30);
-  const std::string first = segments().front();
-  for (int round = 0; round < 20; ++round) {
-    fill(8000);
-    maintain(5);
-    if (round == 10) restart();
-  }
-  EXPECT_FALSE(machine_->platter.holds(first));
-  EXPECT_GT(stats().carried, 50U);
-  expect_kept(1, 20);
-  expect_kept(2, 30);
-  EXPECT_EQ(chunks_in(run(read_op(1, 13))), 7U);
-  restart();
-  expect_kept(1, 20);
-  expect_kept(2, 30);
 }
 
 // The cleaner copies the record and its chunks in the order of their segment, and not all of them at once.
@@ -217,37 +172,6 @@ TEST_F(JournalKeptChunks, a_body_that_is_not_whole_is_not_kept) {
   }
 }
 
-TEST_F(JournalKeptChunks, a_repair_keeps_a_body_whole_or_not_at_all) {
-  begin();
-  stream_and_keep(1, 60);
-  stream_and_keep(2, 20);
-  machine_->close();
-  damage(bytes_of(1, long_chunk(1, 40)));
-  EXPECT_FALSE(machine_->start());
-  EXPECT_THAT(machine_->refusal, HasSubstr(damaged_in_));
-  SimulatedDisk disk(machine_->platter);
-  SeededRandom random(1);
-  const auto report = journal::repair(disk, machine_->clock, random, [](const journal::SegmentReport&) {});
-  ASSERT_TRUE(report.has_value());
-  EXPECT_EQ(report->damage.size(), 1U);
-  machine_->kill();
-  ASSERT_TRUE(machine_->start()) << machine_->refusal;
-  expect_not_kept(1);
-  expect_kept(2, 20);
-}
-
-TEST_F(JournalKeptChunks, one_that_is_damaged_while_it_runs_fails_reads_of_it_only) {
-  begin();
-  stream_and_keep(1, 20);
-  const std::uint32_t lost = long_chunk(1, 5);
-  damage(bytes_of(1, lost));
-  const Op op = run(read_op(1));
-  EXPECT_EQ(op.status, OpStatus::failed);
-  EXPECT_EQ(op.fault, StoreFault::refused);
-  EXPECT_EQ(chunks_in(run(read_op(1, lost + 1))), 19 - lost);
-  EXPECT_EQ(run(claim_op(1, 77)).verdict, Verdict::replay);
-}
-
 TEST_F(JournalKeptChunks, go_when_their_record_expires) {
   begin();
   const std::uint64_t index = stats().index_bytes;
@@ -269,50 +193,6 @@ TEST_F(JournalKeptChunks, go_when_their_record_expires) {
   expect_chunks(1, 1);
   restart();
   expect_chunks(1, 1);
-}
-
-TEST_F(JournalKeptChunks, of_a_record_that_is_remembered_go_when_it_expires) {
-  begin({.segment_bytes = 4096, .cache_bytes = 1 << 20});
-  Op claim = claim_op(1, 1);
-  claim.terms.tombstone = hours(24 * 7);
-  ASSERT_EQ(run(claim).verdict, Verdict::execute);
-  for (std::uint32_t i = 0; i < 200; ++i) append(1, i);
-  keep(1, minutes(10));
-  const std::uint64_t index = stats().index_bytes;
-  const Time kept_at = machine_->clock.now();
-  machine_->clock.advance(minutes(11));
-  maintain();
-  EXPECT_LE(stats().index_bytes, index - 200 * 8);
-  const Op late = run(read_op(1));
-  ASSERT_TRUE(late.record.has_value());
-  EXPECT_EQ(late.record->state, State::tombstone);
-  EXPECT_TRUE(late.chunks.empty());
-  // A clock that is set back does not bring back an empty body.
-  const Duration passed = machine_->clock.now() - kept_at;
-  machine_->clock.advance(-passed);
-  expect_not_kept(1);
-  machine_->clock.advance(passed);
-  fill(8000);
-  maintain();
-  EXPECT_LE(stats().segments, 4U);
-  restart();
-  expect_chunks(1, 0);
-  EXPECT_EQ(run(lookup_op(1)).record->state, State::tombstone);
-}
-
-TEST_F(JournalKeptChunks, hold_no_segment_when_their_key_is_forgotten) {
-  begin();
-  for (std::uint64_t key = 1; key <= 5; ++key) stream_and_keep(key, 100);
-  for (std::uint64_t key = 1; key <= 5; ++key) {
-    Op forget = owner_op(Verb::forget, key, key);
-    forget.seen_state = State::succeeded;
-    ASSERT_EQ(run(forget).status, OpStatus::done);
-    expect_chunks(key, 0);
-  }
-  fill(4000);
-  maintain();
-  EXPECT_LE(stats().segments, 3U);
-  EXPECT_EQ(stats().carried, 0U);
 }
 
 // 2 MB in a thousand chunks.
@@ -361,28 +241,6 @@ TEST_F(JournalKeptChunks, are_read_a_part_at_a_time) {
   Op end = read_op(1, count);
   EXPECT_TRUE(store().answer_at_once(end));
   EXPECT_EQ(end.record->body_kept, BodyKept::in_chunks);
-}
-
-TEST_F(JournalKeptChunks, a_full_disk_drops_the_body_and_keeps_the_success) {
-  begin({.segment_bytes = 16 << 10, .max_disk = 128 << 10, .cache_bytes = 0});
-  ASSERT_EQ(run(claim_op(1, 1)).verdict, Verdict::execute);
-  Op refused{.status = OpStatus::done};
-  for (std::uint32_t i = 0; i < 1000 && refused.status == OpStatus::done; ++i) {
-    refused = append_op(1, 1, i);
-    refused.outcome = outcome_of(2000, i);
-    refused = run(refused);
-    store().maintain();
-  }
-  ASSERT_EQ(refused.fault, StoreFault::full);
-  Op end = keep_op(1);
-  end.outcome = outcome_of(200'000);
-  end = run(end);
-  ASSERT_EQ(end.status, OpStatus::done);
-  EXPECT_EQ(end.record->body_kept, BodyKept::no);
-  expect_not_kept(1);
-  maintain();
-  stream_and_keep(2, 100);
-  expect_kept(2, 100);
 }
 
 }  // namespace journal_kept_chunks_test

@@ -177,7 +177,7 @@ class JournalReading : public testing::Test {
   }
   void expect_others_go_on(const std::function<void()>& reader) {
     while_held(reader, [this] {
-      for (std::uint64_t key = 2; key < 10; ++key) record(key, 100);
+      for (int i = 0; i < 8; ++i) record(next_++, 100);
       store_->maintain();
     });
   }
@@ -239,6 +239,7 @@ class JournalReading : public testing::Test {
     EXPECT_GT(store_->stats().segments_dropped, 0U);
   }
 
+  std::uint64_t next_ = 2;
   TemporaryFolder folder_;
   ManualClock clock_;
   SystemRandom random_;
@@ -248,23 +249,22 @@ class JournalReading : public testing::Test {
   std::unique_ptr<JournalStore> store_;
 };
 
-TEST_F(JournalReading, a_replay_from_the_active_segment_keeps_nobody_waiting) {
+TEST_F(JournalReading, whatever_is_read_keeps_nobody_waiting) {
   Op replayed;
   expect_others_go_on([&] { replayed = run(claim_op(cold, 99)); });
   expect_replayed(replayed, *outcome_of(large, cold));
-}
-
-TEST_F(JournalReading, a_replay_from_a_sealed_segment_keeps_nobody_waiting) {
-  seal();
-  Op replayed;
-  expect_others_go_on([&] { replayed = run(claim_op(cold, 99)); });
-  expect_replayed(replayed, *outcome_of(large, cold));
-}
-
-TEST_F(JournalReading, a_list_of_keys_keeps_nobody_waiting) {
   std::size_t listed = 0;
   expect_others_go_on([&] { listed = store_->search()->scan({}, "", 10)->keys.size(); });
   EXPECT_GE(listed, 1U);
+  // From segments that have ended.
+  break_off_a_stream();
+  Op read;
+  expect_others_go_on([&] { read = run(read_op(70)); });
+  ASSERT_EQ(read.status, OpStatus::done) << read.error;
+  EXPECT_EQ(chunks_in(read), 3U);
+  open(nothing_in_memory);
+  expect_others_go_on([&] { replayed = run(claim_op(cold, 99)); });
+  expect_replayed(replayed, *outcome_of(large, cold));
 }
 
 TEST_F(JournalReading, labels_that_are_written_again_keep_nobody_waiting) {
@@ -310,7 +310,7 @@ TEST_F(JournalReading, carrying_records_forward_keeps_nobody_waiting) {
   expect_replayed(run(claim_op(cold, 99)), *outcome_of(large, cold));
 }
 
-TEST_F(JournalReading, what_changed_while_it_was_read_is_told_as_it_is_now) {
+TEST_F(JournalReading, what_changed_or_went_while_it_was_read_is_told_as_it_is_now) {
   Op replayed;
   while_held([&] { replayed = run(claim_op(cold, 99)); },
              [this] {
@@ -319,11 +319,10 @@ TEST_F(JournalReading, what_changed_while_it_was_read_is_told_as_it_is_now) {
                EXPECT_EQ(run(finish_op(cold, 50, outcome_of(10, 50), hours(24))).status, OpStatus::done);
              });
   expect_replayed(replayed, *outcome_of(10, 50));
-}
-
-TEST_F(JournalReading, what_was_forgotten_while_it_was_read_is_claimed) {
+  Op forgotten = owner_op(Verb::forget, cold, 50);
+  forgotten.seen_state = State::succeeded;
   Op claimed;
-  while_held([&] { claimed = run(claim_op(cold, 99)); }, [this] { forget(cold); });
+  while_held([&] { claimed = run(claim_op(cold, 99)); }, [&] { EXPECT_EQ(run(forgotten).status, OpStatus::done); });
   EXPECT_EQ(claimed.verdict, Verdict::execute) << claimed.error;
   EXPECT_EQ(claimed.record->nonce, numbered<Nonce>(99));
 }
@@ -345,31 +344,26 @@ TEST_F(JournalReading, a_finish_by_an_owner_that_lost_its_claim_meanwhile_is_los
   EXPECT_EQ(finished.status, OpStatus::lost) << finished.error;
 }
 
-TEST_F(JournalReading, a_segment_is_dropped_while_it_is_read) {
-  seal();
-  expect_replayed(run(claim_op(cold, 99)), *outcome_of(large, cold));  // its file is open from here on
-  Op claimed;
-  while_held([&] { claimed = run(claim_op(cold, 99)); }, [this] { let_all_expire(); });
-  EXPECT_EQ(claimed.verdict, Verdict::execute) << claimed.error;
+TEST_F(JournalReading, a_segment_is_dropped_while_it_is_read_or_before_it_is_opened) {
+  for (const bool is_open : {true, false}) {
+    SCOPED_TRACE(is_open ? "open" : "not open");
+    if (!is_open) record(cold, large);
+    seal();
+    if (is_open) expect_replayed(run(claim_op(cold, 99)), *outcome_of(large, cold));
+    if (!is_open) open(nothing_in_memory);
+    Op claimed;
+    while_held([&] { claimed = run(claim_op(cold, 98)); }, [this] { let_all_expire(); });
+    EXPECT_EQ(claimed.verdict, Verdict::execute) << claimed.error;
+    ASSERT_EQ(run(owner_op(Verb::release, cold, 98)).status, OpStatus::done);
+  }
 }
 
-TEST_F(JournalReading, a_segment_is_dropped_before_it_is_opened) {
-  seal();
-  open(nothing_in_memory);
-  Op claimed;
-  while_held([&] { claimed = run(claim_op(cold, 99)); }, [this] { let_all_expire(); });
-  EXPECT_EQ(claimed.verdict, Verdict::execute) << claimed.error;
-}
-
-TEST_F(JournalReading, a_record_is_carried_forward_while_it_is_read) {
+TEST_F(JournalReading, a_record_is_carried_forward_while_it_is_read_or_listed) {
   seal();
   open(nothing_in_memory);
   Op replayed;
   while_held([&] { replayed = run(claim_op(cold, 99)); }, [this] { let_be_carried(); });
   expect_replayed(replayed, *outcome_of(large, cold));
-}
-
-TEST_F(JournalReading, a_record_is_carried_forward_while_it_is_listed) {
   seal();
   open(nothing_in_memory);
   Result<KeyPage> found;
@@ -388,14 +382,6 @@ TEST_F(JournalReading, chunks_are_carried_forward_before_their_segment_is_opened
   EXPECT_EQ(chunks_in(read), 3U);
 }
 
-TEST_F(JournalReading, chunks_of_a_sealed_segment_keep_nobody_waiting) {
-  break_off_a_stream();
-  Op read;
-  expect_others_go_on([&] { read = run(read_op(70)); });
-  ASSERT_EQ(read.status, OpStatus::done) << read.error;
-  EXPECT_EQ(chunks_in(read), 3U);
-}
-
 // The answer is of the moment when the places of the chunks were found.
 TEST_F(JournalReading, chunks_that_end_while_they_are_read_are_those_of_the_record_that_was_found) {
   break_off_a_stream();
@@ -406,20 +392,6 @@ TEST_F(JournalReading, chunks_that_end_while_they_are_read_are_those_of_the_reco
   EXPECT_EQ(read.record->state, State::unknown);
   EXPECT_EQ(chunks_in(read), 3U);
   EXPECT_TRUE(run(read_op(70)).chunks.empty());
-}
-
-TEST_F(JournalReading, of_a_batch_some_are_read_and_all_are_answered) {
-  for (std::uint64_t key = 2; key < 10; ++key) record(key, 100);
-  std::vector<Op> ops;
-  for (std::uint64_t key = 2; key < 20; ++key) ops.push_back(claim_op(key, 99));
-  std::vector<Op*> batch;
-  for (Op& op : ops) batch.push_back(&op);
-  store_->execute(batch);
-  for (std::uint64_t key = 2; key < 20; ++key) {
-    const Op& op = ops[key - 2];
-    EXPECT_EQ(op.status, OpStatus::done) << key;
-    EXPECT_EQ(op.verdict, key < 10 ? Verdict::replay : Verdict::execute) << key;
-  }
 }
 
 TEST_F(JournalReading, a_mismatch_reads_no_outcome) {

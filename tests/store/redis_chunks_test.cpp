@@ -54,43 +54,46 @@ TEST_F(RedisChunks, the_list_is_in_the_slot_of_its_record) {
   }
 }
 
-// Also: the scripts know the list by the same name.
 TEST_F(RedisChunks, no_list_is_left_behind_by_what_ends_an_attempt) {
   for (const std::string prefix : {"once:", "", "{app}:", "app{x}y:"}) {
     const auto store = open_store(url_with("prefix=" + prefix));
     Caller caller(*store);
-    const Begun succeeded = begin(caller);
-    EXPECT_TRUE(has_list(succeeded.id, prefix)) << prefix;
-    EXPECT_EQ(caller.finish(succeeded.id, succeeded.nonce, "all").status, OpStatus::done);
-    EXPECT_FALSE(has_list(succeeded.id, prefix)) << prefix;
-
-    const Begun failed = begin(caller);
-    EXPECT_EQ(caller.finish(failed.id, failed.nonce, "no", State::failed).status, OpStatus::done);
-    EXPECT_FALSE(has_list(failed.id, prefix)) << prefix;
-
-    const Begun released = begin(caller);
-    EXPECT_EQ(caller.release(released.id, released.nonce).status, OpStatus::done);
-    EXPECT_FALSE(has_list(released.id, prefix)) << prefix;
-
-    const Begun unknown = begin(caller);
-    EXPECT_EQ(caller.finish(unknown.id, unknown.nonce, "", State::unknown).status, OpStatus::done);
-    EXPECT_TRUE(has_list(unknown.id, prefix)) << prefix;
-    const Nonce second = caller.new_nonce();
-    ASSERT_EQ(caller.claim(unknown.id, second, taking_over).verdict, Verdict::execute);
-    EXPECT_FALSE(has_list(unknown.id, prefix)) << prefix;
-    EXPECT_EQ(caller.append(unknown.id, second, 0, "again").status, OpStatus::done);
-    EXPECT_EQ(caller.release(unknown.id, second).status, OpStatus::done) << "back to the attempt before";
-    EXPECT_FALSE(has_list(unknown.id, prefix)) << prefix;
-
-    const Begun resolved = begin(caller);
-    EXPECT_EQ(caller.finish(resolved.id, resolved.nonce, "", State::unknown).status, OpStatus::done);
-    EXPECT_EQ(caller.resolve(resolved, State::failed, State::unknown), OpStatus::done);
-    EXPECT_FALSE(has_list(resolved.id, prefix)) << prefix;
-
-    const Begun forgotten = begin(caller);
-    EXPECT_EQ(caller.finish(forgotten.id, forgotten.nonce, "", State::unknown).status, OpStatus::done);
-    EXPECT_EQ(caller.forget(forgotten, State::unknown), OpStatus::done);
-    EXPECT_FALSE(has_list(forgotten.id, prefix)) << prefix;
+    const auto unknown = [&](const Begun& it) {
+      EXPECT_EQ(caller.finish(it.id, it.nonce, "", State::unknown).status, OpStatus::done);
+      EXPECT_TRUE(has_list(it.id, prefix)) << "it keeps what came of it";
+    };
+    struct Row {
+      std::string_view ends;
+      std::function<OpStatus(const Begun& it)> end;
+    };
+    for (const Row& row : std::vector<Row>{
+             {"a success", [&](const Begun& it) { return caller.finish(it.id, it.nonce, "all").status; }},
+             {"a failure", [&](const Begun& it) { return caller.finish(it.id, it.nonce, "no", State::failed).status; }},
+             {"a release", [&](const Begun& it) { return caller.release(it.id, it.nonce).status; }},
+             {"a takeover, and its release to the attempt before",
+              [&](const Begun& it) {
+                unknown(it);
+                const Nonce second = caller.new_nonce();
+                EXPECT_EQ(caller.claim(it.id, second, taking_over).verdict, Verdict::execute);
+                EXPECT_FALSE(has_list(it.id, prefix));
+                EXPECT_EQ(caller.append(it.id, second, 0, "again").status, OpStatus::done);
+                return caller.release(it.id, second).status;
+              }},
+             {"an operator who resolves",
+              [&](const Begun& it) {
+                unknown(it);
+                return caller.resolve(it, State::failed, State::unknown);
+              }},
+             {"an operator who forgets", [&](const Begun& it) {
+                unknown(it);
+                return caller.forget(it, State::unknown);
+              }}}) {
+      SCOPED_TRACE(testing::Message() << row.ends << ", prefix " << prefix);
+      const Begun it = begin(caller);
+      EXPECT_TRUE(has_list(it.id, prefix));
+      EXPECT_EQ(row.end(it), OpStatus::done);
+      EXPECT_FALSE(has_list(it.id, prefix));
+    }
   }
 }
 

@@ -1,7 +1,5 @@
 // The Redis store on a cluster: slots that move under load, and what a cluster does differently from one server.
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <ranges>
 #include <set>
 
@@ -24,13 +22,16 @@ class RedisCluster : public RedisTest {
     if (!on_cluster()) GTEST_SKIP() << "it is about several servers";
   }
 
+  void begin_move(std::uint16_t slot, Peer& from, Peer& to) {
+    const std::string number = std::to_string(slot);
+    ASSERT_EQ(to.ask({"CLUSTER", "SETSLOT", number, "IMPORTING", from.ask({"CLUSTER", "MYID"})}), "OK");
+    ASSERT_EQ(from.ask({"CLUSTER", "SETSLOT", number, "MIGRATING", to.ask({"CLUSTER", "MYID"})}), "OK");
+  }
   // A slot's keys go to another node one by one, while others use them.
   void move_slot(std::uint16_t slot, Peer& from, Peer& to) {
     const std::string number = std::to_string(slot);
-    const std::string from_id = from.ask({"CLUSTER", "MYID"});
     const std::string to_id = to.ask({"CLUSTER", "MYID"});
-    ASSERT_EQ(to.ask({"CLUSTER", "SETSLOT", number, "IMPORTING", from_id}), "OK");
-    ASSERT_EQ(from.ask({"CLUSTER", "SETSLOT", number, "MIGRATING", to_id}), "OK");
+    begin_move(slot, from, to);
     for (int quiet = 0; quiet < 20;) {  // new keys are made at the target meanwhile: that is ASK
       const std::string keys = from.ask({"CLUSTER", "GETKEYSINSLOT", number, "1"});
       if (keys.empty()) {
@@ -73,6 +74,12 @@ bool is_in(const OperationId& id, std::uint16_t first, std::uint16_t last) {
   const std::uint16_t slot = redis::slot_of(key_of(id));
   return slot >= first && slot <= last;
 }
+OperationId id_in(Caller& caller, std::uint16_t first, std::uint16_t last) {
+  for (;;) {
+    const OperationId id = caller.new_id();
+    if (is_in(id, first, last)) return id;
+  }
+}
 
 TEST_F(RedisCluster, slots_are_those_that_redis_computes) {
   Caller caller(*open_store(contract::server_url()));
@@ -106,19 +113,14 @@ TEST_F(RedisCluster, slots_that_move_under_load_lose_nothing_and_execute_nothing
 TEST_F(RedisCluster, a_slot_on_its_way_is_asked_for_at_both_ends) {
   const auto store = open_store(contract::server_url());
   Caller caller(*store);
-  OperationId here = caller.new_id();
-  while (!is_in(here, 500, 5000)) here = caller.new_id();
+  const OperationId here = id_in(caller, 500, 5000);
   const std::uint16_t slot = redis::slot_of(key_of(here));
-  OperationId there = caller.new_id();
-  while (redis::slot_of(key_of(there)) != slot) there = caller.new_id();
+  const OperationId there = id_in(caller, slot, slot);
   const Nonce nonce = caller.new_nonce();
   ASSERT_EQ(caller.claim(here, nonce).verdict, Verdict::execute);
 
   const std::string number = std::to_string(slot);
-  const std::string from_id = peers_[0].ask({"CLUSTER", "MYID"});
-  const std::string to_id = peers_[1].ask({"CLUSTER", "MYID"});
-  ASSERT_EQ(peers_[1].ask({"CLUSTER", "SETSLOT", number, "IMPORTING", from_id}), "OK");
-  ASSERT_EQ(peers_[0].ask({"CLUSTER", "SETSLOT", number, "MIGRATING", to_id}), "OK");
+  begin_move(slot, peers_[0], peers_[1]);
   const std::uint64_t redirected = store->stats().retried;
   ASSERT_EQ(caller.claim(here, nonce).verdict, Verdict::execute);
   EXPECT_EQ(store->stats().retried, redirected) << "what is still here is answered here";
@@ -144,13 +146,10 @@ TEST_F(RedisCluster, streams_go_on_while_their_slot_moves) {
     std::uint32_t chunks = 0;
   };
   std::vector<Stream> streams;
-  OperationId id = caller.new_id();
-  while (!is_in(id, 500, 5000)) id = caller.new_id();
-  const std::uint16_t slot = redis::slot_of(key_of(id));
-  for (; streams.size() < 3; id = caller.new_id()) {
-    if (redis::slot_of(key_of(id)) != slot) continue;
-    streams.push_back({.id = id, .nonce = caller.new_nonce()});
-    ASSERT_EQ(caller.claim(id, streams.back().nonce).verdict, Verdict::execute);
+  const std::uint16_t slot = redis::slot_of(key_of(id_in(caller, 500, 5000)));
+  for (int i = 0; i < 3; ++i) {
+    streams.push_back({.id = id_in(caller, slot, slot), .nonce = caller.new_nonce()});
+    ASSERT_EQ(caller.claim(streams.back().id, streams.back().nonce).verdict, Verdict::execute);
   }
   const auto append_to_all = [&] {
     for (Stream& stream : streams) {
@@ -184,8 +183,7 @@ TEST_F(RedisCluster, streams_go_on_while_their_slot_moves) {
 TEST_F(RedisCluster, an_operator_finds_a_key_wherever_it_has_moved) {
   const auto store = open_store(contract::server_url());
   Caller caller(*store);
-  OperationId id = caller.new_id();
-  while (!is_in(id, 500, 5000)) id = caller.new_id();
+  const OperationId id = id_in(caller, 500, 5000);
   ASSERT_EQ(caller.claim(id, caller.new_nonce()).verdict, Verdict::execute);
   const auto found = [&] {
     const auto page = store->search()->get(id);
@@ -194,10 +192,8 @@ TEST_F(RedisCluster, an_operator_finds_a_key_wherever_it_has_moved) {
   };
   EXPECT_TRUE(found());
   const std::uint16_t slot = redis::slot_of(key_of(id));
-  const std::string number = std::to_string(slot);
   const std::string port = std::to_string(peers_[1].host().port);
-  ASSERT_EQ(peers_[1].ask({"CLUSTER", "SETSLOT", number, "IMPORTING", peers_[0].ask({"CLUSTER", "MYID"})}), "OK");
-  ASSERT_EQ(peers_[0].ask({"CLUSTER", "SETSLOT", number, "MIGRATING", peers_[1].ask({"CLUSTER", "MYID"})}), "OK");
+  begin_move(slot, peers_[0], peers_[1]);
   ASSERT_EQ(peers_[0].ask({"MIGRATE", "127.0.0.1", port, key_of(id), "0", "5000"}), "OK");
   EXPECT_TRUE(found()) << "the slot is on its way, and the key is there already";
   move_slot(slot, peers_[0], peers_[1]);
@@ -263,17 +259,6 @@ class Crowd {
   ThreadLanes lanes_;
 };
 
-// A node, stopped.
-class Stopped {
- public:
-  explicit Stopped(Peer& peer) : process_(peer.process()) { ::kill(process_, SIGSTOP); }
-  ~Stopped() { resume(); }
-  void resume() { ::kill(process_, SIGCONT); }
-
- private:
-  pid_t process_;
-};
-
 TEST_F(RedisCluster, a_node_that_hangs_stops_its_own_slots_only) {
   const auto store =
       open_store(contract::server_url(),
@@ -297,8 +282,7 @@ TEST_F(RedisCluster, a_node_that_hangs_stops_its_own_slots_only) {
 TEST_F(RedisCluster, a_node_that_did_not_answer_is_not_waited_for_again_until_it_does) {
   const auto store = open_store(contract::server_url(), {.timeout = milliseconds(300)});
   Caller caller(*store);
-  OperationId lost = caller.new_id();
-  while (!is_in(lost, 0, 5000)) lost = caller.new_id();
+  const OperationId lost = id_in(caller, 0, 5000);
   {
     // Several links to it, each of which could be waited for.
     Workload work(*store, 4, [](const OperationId& id) { return is_in(id, 0, 5000); });
@@ -390,12 +374,7 @@ TEST_F(RedisCluster, an_outcome_that_was_on_a_replica_is_replayed_while_none_is_
   const auto store =
       open_store(contract::server_url(), {.connections = 1, .wait_replicas = 1, .wait_timeout = milliseconds(5000)});
   Caller caller(*store);
-  const auto on_the_first = [&] {
-    OperationId id = caller.new_id();
-    while (!is_in(id, 0, 5000)) id = caller.new_id();
-    return id;
-  };
-  const OperationId id = on_the_first();
+  const OperationId id = id_in(caller, 0, 5000);
   const Nonce nonce = caller.new_nonce();
   ASSERT_EQ(caller.claim(id, nonce).verdict, Verdict::execute);
   ASSERT_EQ(caller.finish(id, nonce, "kept").status, OpStatus::done);
@@ -414,7 +393,7 @@ TEST_F(RedisCluster, an_outcome_that_was_on_a_replica_is_replayed_while_none_is_
   EXPECT_EQ(later.lookup(id).status, OpStatus::done);
   EXPECT_EQ(later.finish(id, nonce, "kept").status, OpStatus::done) << "its owner asks again";
 
-  const OperationId fresh = on_the_first();
+  const OperationId fresh = id_in(caller, 0, 5000);
   const Nonce owner = later.new_nonce();
   EXPECT_EQ(later.claim(fresh, owner).fault, StoreFault::unavailable) << "a claim is a write";
   EXPECT_EQ(later.finish(fresh, owner, "not kept").status, OpStatus::failed);
@@ -423,15 +402,9 @@ TEST_F(RedisCluster, an_outcome_that_was_on_a_replica_is_replayed_while_none_is_
 }
 
 TEST_F(RedisCluster, ends_are_told_whichever_node_has_the_key) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::set<OperationId> told;
+  Ends ends;
   const auto waiting = open_store(contract::server_url());
-  waiting->notify_of_ends([&](const OperationId& id) {
-    const std::scoped_lock lock(mutex);
-    told.insert(id);
-    changed.notify_all();
-  });
+  waiting->notify_of_ends([&](const OperationId& id) { ends.tell(id); });
   ASSERT_TRUE(eventually([&] {
     return std::ranges::any_of(
         peers_, [](Peer& peer) { return peer.ask({"PUBSUB", "NUMSUB", "once:ended"}).contains("\n1\n"); });
@@ -439,17 +412,12 @@ TEST_F(RedisCluster, ends_are_told_whichever_node_has_the_key) {
   const auto working = open_store(contract::server_url());
   Caller waiter(*waiting);
   Caller worker(*working);
-  std::set<OperationId> ended;
   for (int i = 0; i < 30; ++i) {
-    const OperationId id = worker.new_id();
-    const Nonce nonce = worker.new_nonce();
-    worker.claim(id, nonce);
+    const auto [id, nonce] = worker.begin();
     waiter.lookup(id, Waits::yes);
     worker.finish(id, nonce, "x");
-    ended.insert(id);
+    EXPECT_TRUE(ends.await(id));
   }
-  std::unique_lock lock(mutex);
-  EXPECT_TRUE(changed.wait_for(lock, patience, [&] { return told == ended; }));
 }
 
 }  // namespace redis_cluster_test

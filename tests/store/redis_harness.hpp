@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -355,5 +358,39 @@ inline void Workload::check() {
   }
   EXPECT_EQ(missing, 0U);
 }
+
+// Whose ends a store was told of.
+class Ends {
+ public:
+  void tell(const OperationId& id) {
+    const std::scoped_lock lock(mutex_);
+    told_.insert(id);
+    changed_.notify_all();
+  }
+  bool await(const OperationId& id) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return told_.contains(id); });
+  }
+  bool has(const OperationId& id) {
+    const std::scoped_lock lock(mutex_);
+    return told_.contains(id);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<OperationId> told_;
+};
+
+// A server, stopped.
+class Stopped {
+ public:
+  explicit Stopped(Peer& peer) : process_(peer.process()) { ::kill(process_, SIGSTOP); }
+  ~Stopped() { resume(); }
+  void resume() { ::kill(process_, SIGCONT); }
+
+ private:
+  pid_t process_;
+};
 
 }  // namespace once::redis_test

@@ -2,8 +2,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -337,12 +335,11 @@ TEST_F(RedisSingle, a_server_that_hangs_leaves_it_open_and_the_nonce_settles_it)
   Caller caller(*store);
   ASSERT_EQ(caller.until_done([&] { return caller.lookup(caller.new_id()); }).status, OpStatus::done);
   const std::uint64_t before = store->stats().indeterminate;
-  const pid_t server = peer().process();
   const OperationId id = caller.new_id();
   const Nonce nonce = caller.new_nonce();
-  ::kill(server, SIGSTOP);
+  Stopped stopped(peer());
   const Op op = caller.claim(id, nonce);
-  ::kill(server, SIGCONT);
+  stopped.resume();
   EXPECT_EQ(op.status, OpStatus::failed);
   EXPECT_EQ(op.fault, StoreFault::unavailable);
   EXPECT_THAT(op.error, HasSubstr("no answer in time"));
@@ -358,10 +355,9 @@ TEST_F(RedisSingle, a_call_ends_in_time_also_if_it_has_to_connect) {
       open_store(contract::server_url(), {.connect_timeout = std::chrono::hours(1), .timeout = milliseconds(200)});
   Caller caller(*store);
   peer().ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
-  const pid_t server = peer().process();
-  ::kill(server, SIGSTOP);
+  Stopped stopped(peer());
   const Op op = caller.claim(caller.new_id(), caller.new_nonce());
-  ::kill(server, SIGCONT);
+  stopped.resume();
   EXPECT_EQ(op.status, OpStatus::failed);
   EXPECT_EQ(op.fault, StoreFault::refused) << op.error;
   EXPECT_EQ(caller.until_done([&] { return caller.lookup(caller.new_id()); }).status, OpStatus::done);
@@ -436,28 +432,6 @@ TEST_F(RedisSingle, a_lookup_that_tells_no_new_outcome_does_not_wait_for_replica
   EXPECT_EQ(caller.lookup(recorded).status, OpStatus::failed) << "told an outcome that a failover could forget";
   EXPECT_NE(waits(), before);
 }
-
-class Ends {
- public:
-  void tell(const OperationId& id) {
-    const std::scoped_lock lock(mutex_);
-    told_.insert(id);
-    changed_.notify_all();
-  }
-  bool await(const OperationId& id) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, patience, [&] { return told_.contains(id); });
-  }
-  bool has(const OperationId& id) {
-    const std::scoped_lock lock(mutex_);
-    return told_.contains(id);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::set<OperationId> told_;
-};
 
 TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
   const std::string url = url_with("prefix=told:");

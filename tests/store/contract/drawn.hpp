@@ -55,21 +55,6 @@ inline std::string describe(const Op& op, std::size_t which) {
                      static_cast<int>(op.final_state));
 }
 
-inline void expect_same(const Record& record, const Record& model) {
-  EXPECT_EQ(record.state, model.state);
-  EXPECT_EQ(record.attempt, model.attempt);
-  EXPECT_EQ(record.fingerprint, model.fingerprint);
-  EXPECT_EQ(record.nonce, model.nonce);
-  EXPECT_EQ(record.started_at, model.started_at);
-  EXPECT_EQ(record.expires_at, model.expires_at);
-  EXPECT_EQ(record.forget_at, model.forget_at);
-  if (model.state == State::started) EXPECT_EQ(record.lease_until, model.lease_until);
-  if (model.state != State::succeeded) return;
-  EXPECT_EQ(record.body_kept, model.body_kept);
-  ASSERT_EQ(record.outcome != nullptr, model.outcome != nullptr);
-  if (model.outcome) EXPECT_EQ(*record.outcome, *model.outcome);
-}
-
 inline void expect_same(const Op& op, const Op& model) {
   ASSERT_EQ(op.status, model.status) << op.error;
   if (model.status != OpStatus::done) return;

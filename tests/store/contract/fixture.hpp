@@ -62,6 +62,21 @@ inline std::string name_of(const testing::TestParamInfo<StoreFactory>& info) {
 
 using Texts = std::vector<std::string>;
 
+inline void expect_same(const Record& record, const Record& model) {
+  EXPECT_EQ(record.state, model.state);
+  EXPECT_EQ(record.attempt, model.attempt);
+  EXPECT_EQ(record.fingerprint, model.fingerprint);
+  EXPECT_EQ(record.nonce, model.nonce);
+  EXPECT_EQ(record.started_at, model.started_at);
+  EXPECT_EQ(record.expires_at, model.expires_at);
+  EXPECT_EQ(record.forget_at, model.forget_at);
+  if (model.state == State::started) EXPECT_EQ(record.lease_until, model.lease_until);
+  if (model.state != State::succeeded) return;
+  EXPECT_EQ(record.body_kept, model.body_kept);
+  ASSERT_EQ(record.outcome != nullptr, model.outcome != nullptr);
+  if (model.outcome) EXPECT_EQ(*record.outcome, *model.outcome);
+}
+
 class StoreContract : public testing::TestWithParam<StoreFactory> {
  protected:
   // Ids are random, so one server serves all tests and none cleans up after another.
@@ -168,6 +183,27 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
     it.record = found.record.value_or(Record());
     EXPECT_EQ(it.record.state, state);
     return it;
+  }
+
+  // A claim at work that has appended these.
+  Made appended(const Texts& chunks, Duration tombstone = Duration::zero()) {
+    Made it = made(State::started, tombstone);
+    for (std::uint32_t i = 0; i < chunks.size(); ++i) {
+      EXPECT_EQ(append(it.id, it.nonce, i, chunks[i]), OpStatus::done);
+    }
+    return it;
+  }
+  // Leaves the body in its chunks.
+  Op keep_op(const Made& it, std::string value = "outcome") const {
+    Op op = finish_op(it.id, it.nonce, State::succeeded, std::move(value));
+    op.body_kept = BodyKept::in_chunks;
+    return op;
+  }
+  void expect_unchanged(const Made& it) {
+    const Op found = lookup(it.id);
+    ASSERT_TRUE(found.record.has_value());
+    expect_same(*found.record, it.record);
+    EXPECT_EQ(found.record->fence, it.record.fence);
   }
 
   static void expect_tombstone(const Op& found, const Record& was) {

@@ -42,12 +42,6 @@ TEST_P(StoreContract, nothing_is_forgotten_that_is_not_what_was_seen) {
   EXPECT_EQ(found.record->state, State::unknown);
 }
 
-TEST_P(StoreContract, a_claim_whose_owner_is_at_work_is_not_forgotten) {
-  const Made it = made(State::started);
-  EXPECT_EQ(forget(it.id, it.nonce, State::started).status, OpStatus::lost);
-  EXPECT_EQ(finish(it.id, it.nonce).status, OpStatus::done);
-}
-
 TEST_P(LapsingStoreContract, a_claim_that_lapsed_is_forgotten_or_resolved) {
   const Made dropped = made(State::started);
   const Made resolved = made(State::started);
@@ -60,9 +54,10 @@ TEST_P(LapsingStoreContract, a_claim_that_lapsed_is_forgotten_or_resolved) {
   EXPECT_EQ(*replay.record->outcome, "by hand");
 }
 
-TEST_P(StoreContract, an_owner_that_renews_between_look_and_resolve_is_not_overridden) {
+TEST_P(StoreContract, an_owner_at_work_is_not_forgotten_and_one_that_renews_after_the_look_is_not_overridden) {
   const Made it = made(State::started);
   EXPECT_EQ(resolve(it, State::started).status, OpStatus::lost) << "the owner is at work";
+  EXPECT_EQ(forget(it.id, it.nonce, State::started).status, OpStatus::lost) << "the owner is at work";
   if (lapse()) {
     EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::done);
     EXPECT_EQ(resolve(it, State::started).status, OpStatus::lost) << "the owner is back";

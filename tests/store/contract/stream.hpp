@@ -23,8 +23,7 @@ TEST_P(StoreContract, chunks_are_read_in_order_and_from_any_number) {
 
 TEST_P(StoreContract, a_read_finds_the_record_as_a_lookup_does) {
   EXPECT_FALSE(read(new_id()).record.has_value());
-  const Made it = made(State::started);
-  EXPECT_EQ(append(it.id, it.nonce, 0, "head"), OpStatus::done);
+  const Made it = appended({"head"});
   const Op op = read(it.id);
   ASSERT_TRUE(op.record.has_value());
   EXPECT_EQ(op.record->state, State::started);
@@ -34,10 +33,8 @@ TEST_P(StoreContract, a_read_finds_the_record_as_a_lookup_does) {
 }
 
 TEST_P(StoreContract, a_read_stops_before_it_exceeds_its_limit_but_not_before_the_first_chunk) {
-  const Made it = made(State::started);
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(append(it.id, it.nonce, i, std::string(1000, static_cast<char>('a' + i))), OpStatus::done);
-  }
+  const Made it =
+      appended({std::string(1000, 'a'), std::string(1000, 'b'), std::string(1000, 'c'), std::string(1000, 'd')});
   EXPECT_EQ(read(it.id, 0, 1).chunks.size(), 1U);
   EXPECT_EQ(read(it.id, 0, 2500).chunks.size(), 2U);
   EXPECT_EQ(read(it.id, 2, 2500).chunks.size(), 2U);
@@ -67,9 +64,8 @@ TEST_P(StoreContract, any_bytes_of_a_chunk_come_back_as_they_were) {
   for (int byte = 0; byte < 256; ++byte) every_byte.push_back(static_cast<char>(byte));
   std::string large(std::size_t{256} << 10U, '\0');
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 31 + i / 251);
-  const Made it = made(State::started);
   const Texts all = {every_byte, std::string("\0", 1), large, "end"};
-  for (std::uint32_t i = 0; i < all.size(); ++i) EXPECT_EQ(append(it.id, it.nonce, i, all[i]), OpStatus::done);
+  const Made it = appended(all);
   EXPECT_TRUE(texts(read(it.id)) == all);
 }
 
@@ -88,9 +84,7 @@ TEST_P(StoreContract, only_the_owner_of_a_started_claim_appends) {
 }
 
 TEST_P(StoreContract, a_success_replaces_the_chunks_with_the_whole_outcome) {
-  const Made it = made(State::started);
-  EXPECT_EQ(append(it.id, it.nonce, 0, "head"), OpStatus::done);
-  EXPECT_EQ(append(it.id, it.nonce, 1, "one"), OpStatus::done);
+  const Made it = appended({"head", "one"});
   ASSERT_EQ(finish(it.id, it.nonce, State::succeeded, "all of it").status, OpStatus::done);
   const Op op = read(it.id);
   EXPECT_EQ(texts(op), Texts{});
@@ -102,8 +96,7 @@ TEST_P(StoreContract, a_success_replaces_the_chunks_with_the_whole_outcome) {
 }
 
 TEST_P(StoreContract, an_unknown_outcome_keeps_what_came_of_it) {
-  const Made it = made(State::started);
-  EXPECT_EQ(append(it.id, it.nonce, 0, "head"), OpStatus::done);
+  const Made it = appended({"head"});
   Op unknown = finish_op(it.id, it.nonce, State::unknown);
   unknown.outcome = nullptr;
   ASSERT_EQ(run(unknown).status, OpStatus::done);
@@ -120,9 +113,7 @@ TEST_P(StoreContract, an_unknown_outcome_keeps_what_came_of_it) {
 }
 
 TEST_P(StoreContract, chunks_of_one_attempt_are_not_read_in_the_next) {
-  const Made it = made(State::started);
-  EXPECT_EQ(append(it.id, it.nonce, 0, "old head"), OpStatus::done);
-  EXPECT_EQ(append(it.id, it.nonce, 1, "old"), OpStatus::done);
+  const Made it = appended({"old head", "old"});
   ASSERT_EQ(finish(it.id, it.nonce, State::unknown).status, OpStatus::done);
   const Nonce second = new_nonce();
   ASSERT_EXECUTES(claim(it.id, second, OnUnknown::retry));
@@ -135,37 +126,39 @@ TEST_P(StoreContract, chunks_of_one_attempt_are_not_read_in_the_next) {
   EXPECT_EQ(op.record->nonce, second);
 }
 
-TEST_P(StoreContract, a_failure_a_release_or_an_operator_drops_the_chunks) {
-  const Made failed = made(State::started);
-  EXPECT_EQ(append(failed.id, failed.nonce, 0, "head"), OpStatus::done);
-  ASSERT_EQ(finish(failed.id, failed.nonce, State::failed).status, OpStatus::done);
-  EXPECT_EQ(texts(read(failed.id)), Texts{});
-
-  const Made released = made(State::started);
-  EXPECT_EQ(append(released.id, released.nonce, 0, "head"), OpStatus::done);
-  ASSERT_EQ(release(released.id, released.nonce).status, OpStatus::done);
-  EXPECT_EQ(texts(read(released.id)), Texts{});
-  const Nonce next = new_nonce();
-  ASSERT_EXECUTES(claim(released.id, next));
-  EXPECT_EQ(texts(read(released.id)), Texts{});
-  EXPECT_EQ(append(released.id, next, 0, "next"), OpStatus::done);
-  EXPECT_EQ(texts(read(released.id)), Texts{"next"});
-
-  const Made forgotten = made(State::started);
-  EXPECT_EQ(append(forgotten.id, forgotten.nonce, 0, "head"), OpStatus::done);
-  ASSERT_EQ(finish(forgotten.id, forgotten.nonce, State::unknown).status, OpStatus::done);
-  ASSERT_EQ(forget(forgotten.id, forgotten.nonce, State::unknown).status, OpStatus::done);
-  EXPECT_EQ(texts(read(forgotten.id)), Texts{});
-}
-
-TEST_P(StoreContract, chunks_expire_with_their_record) {
-  const Made it = made(State::started);
-  EXPECT_EQ(append(it.id, it.nonce, 0, "head"), OpStatus::done);
-  ASSERT_EQ(finish(it.id, it.nonce, State::unknown).status, OpStatus::done);
-  advance(ttl() + unit());
-  const Op op = read(it.id);
-  EXPECT_EQ(texts(op), Texts{});
-  EXPECT_FALSE(op.record.has_value());
+TEST_P(StoreContract, chunks_go_with_their_record_and_are_not_those_of_the_next) {
+  enum class Goes : std::uint8_t { at_once, expires, forgotten };
+  struct Row {
+    std::string_view story;
+    State end;  // a success leaves its body in the chunks; started: a release
+    Goes goes;
+  };
+  for (const Row& row : {Row{"a failure drops them", State::failed, Goes::at_once},
+                         {"a release drops them", State::started, Goes::at_once},
+                         {"those of an unknown outcome expire", State::unknown, Goes::expires},
+                         {"an operator forgets those of an unknown outcome", State::unknown, Goes::forgotten},
+                         {"kept ones expire", State::succeeded, Goes::expires},
+                         {"an operator forgets kept ones", State::succeeded, Goes::forgotten}}) {
+    SCOPED_TRACE(row.story);
+    const Made it = appended({"head", "one"});
+    const bool released = row.end == State::started;
+    ASSERT_EQ(run(released                      ? owner_op(Verb::release, it.id, it.nonce)
+                  : row.end == State::succeeded ? keep_op(it)
+                                                : finish_op(it.id, it.nonce, row.end))
+                  .status,
+              OpStatus::done);
+    if (row.goes != Goes::at_once) EXPECT_EQ(texts(read(it.id)), (Texts{"head", "one"}));
+    if (row.goes == Goes::expires) advance(ttl() + unit());
+    if (row.goes == Goes::forgotten) ASSERT_EQ(forget(it.id, it.nonce, row.end).status, OpStatus::done);
+    const Op op = read(it.id);
+    EXPECT_EQ(texts(op), Texts{});
+    EXPECT_EQ(op.record.has_value(), row.end == State::failed);
+    const Nonce next = new_nonce();
+    ASSERT_EXECUTES(claim(it.id, next));
+    EXPECT_EQ(texts(read(it.id)), Texts{});
+    EXPECT_EQ(append(it.id, next, 0, "next"), OpStatus::done);
+    EXPECT_EQ(texts(read(it.id)), Texts{"next"});
+  }
 }
 
 TEST_P(StoreContract, appends_of_many_operations_share_a_batch) {
@@ -191,8 +184,7 @@ TEST_P(StoreContract, appends_of_many_operations_share_a_batch) {
 }
 
 TEST_P(StoreContract, results_of_an_earlier_read_do_not_stay) {
-  const Made it = made(State::started);
-  EXPECT_EQ(append(it.id, it.nonce, 0, "head"), OpStatus::done);
+  const Made it = appended({"head"});
   Op op = read(it.id);
   ASSERT_EQ(op.chunks.size(), 1U);
   op.chunk = 1;
@@ -200,9 +192,7 @@ TEST_P(StoreContract, results_of_an_earlier_read_do_not_stay) {
 }
 
 TEST_P(LapsingStoreContract, what_was_appended_outlives_its_owner) {
-  const Made it = made(State::started);
-  EXPECT_EQ(append(it.id, it.nonce, 0, "head"), OpStatus::done);
-  EXPECT_EQ(append(it.id, it.nonce, 1, "one"), OpStatus::done);
+  const Made it = appended({"head", "one"});
   ASSERT_TRUE(lapse());
   EXPECT_EQ(texts(read(it.id)), (Texts{"head", "one"}));
   EXPECT_EQ(claim(it.id, new_nonce(), OnUnknown::hold).verdict, Verdict::held);
@@ -211,6 +201,56 @@ TEST_P(LapsingStoreContract, what_was_appended_outlives_its_owner) {
   ASSERT_EXECUTES(claim(it.id, second, OnUnknown::retry));
   EXPECT_EQ(append(it.id, it.nonce, 2, "by the first owner"), OpStatus::lost);
   EXPECT_EQ(texts(read(it.id)), Texts{});
+}
+
+// Bodies that stay in their chunks.
+TEST_P(StoreContract, a_success_can_leave_its_body_in_chunks_which_it_freezes) {
+  const Made it = appended({"head", "one", "two"});
+  const Op end = keep_op(it, "final head");
+  for (int repeat = 0; repeat < 2; ++repeat) {  // repeated: done, and says what stands
+    const Op ended = run(end);
+    ASSERT_EQ(ended.status, OpStatus::done);
+    for (const Op& op : {read(it.id), claim(it.id, new_nonce()), lookup(it.id)}) {
+      ASSERT_TRUE(op.record.has_value());
+      EXPECT_EQ(op.record->state, State::succeeded);
+      EXPECT_EQ(op.record->body_kept, BodyKept::in_chunks);
+      ASSERT_NE(op.record->outcome, nullptr);
+      EXPECT_EQ(*op.record->outcome, "final head");
+      if (op.verb == Verb::claim) EXPECT_EQ(op.verdict, Verdict::replay);
+    }
+    if (repeat == 1) EXPECT_EQ(*ended.record.value().outcome, "final head");
+    EXPECT_EQ(texts(read(it.id)), (Texts{"head", "one", "two"}));
+    EXPECT_EQ(texts(read(it.id, 2)), Texts{"two"});
+    EXPECT_EQ(append(it.id, it.nonce, 3, "too late"), OpStatus::lost);
+    EXPECT_EQ(append(it.id, it.nonce, 0, "too late"), OpStatus::lost);
+    EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::lost);
+  }
+}
+
+TEST_P(StoreContract, an_unknown_outcome_can_still_become_a_success_in_chunks) {
+  const Made it = appended({"head"});
+  ASSERT_EQ(finish(it.id, it.nonce, State::unknown).status, OpStatus::done);
+  ASSERT_EQ(run(keep_op(it)).status, OpStatus::done);
+  EXPECT_EQ(texts(read(it.id)), Texts{"head"});
+}
+
+TEST_P(StoreContract, a_body_that_is_not_kept_leaves_no_chunks) {
+  const Made it = appended({"head"});
+  Op end = finish_op(it.id, it.nonce);
+  end.body_kept = BodyKept::no;
+  ASSERT_EQ(run(end).status, OpStatus::done);
+  EXPECT_EQ(texts(read(it.id)), Texts{});
+  EXPECT_EQ(claim(it.id, new_nonce()).verdict, Verdict::not_kept);
+}
+
+TEST_P(StoreContract, a_tombstone_has_no_chunks) {
+  const Made it = appended({"head"}, tombstone());
+  ASSERT_EQ(run(keep_op(it)).status, OpStatus::done);
+  advance(ttl() + unit());
+  const Op op = read(it.id);
+  EXPECT_EQ(texts(op), Texts{});
+  ASSERT_TRUE(op.record.has_value());
+  EXPECT_EQ(op.record->state, State::tombstone);
 }
 
 }  // namespace once::contract

@@ -64,13 +64,6 @@ TEST_P(StoreContract, a_renewed_lease_begins_anew) {
   EXPECT_EQ(claim(it.id, new_nonce(), OnUnknown::retry).verdict, Verdict::execute);
 }
 
-TEST_P(StoreContract, only_a_started_claim_can_be_renewed) {
-  for (const State state : {State::succeeded, State::failed, State::unknown}) {
-    const Made it = made(state);
-    EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::lost);
-  }
-}
-
 TEST_P(LapsingStoreContract, a_lapsed_claim_that_nobody_took_is_still_its_owners) {
   const Made renewed = made(State::started);
   const Made finished = made(State::started);
@@ -104,16 +97,6 @@ TEST_P(StoreContract, what_is_finished_is_forgotten_when_it_expires) {
   }
 }
 
-TEST_P(LapsingStoreContract, an_expired_claim_that_lapsed_is_as_none_for_its_owner_too) {
-  const Made it = made(State::started);
-  ASSERT_TRUE(lapse());
-  advance(ttl());
-  EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::lost);
-  EXPECT_EQ(finish(it.id, it.nonce).status, OpStatus::lost);
-  EXPECT_EQ(release(it.id, it.nonce).status, OpStatus::lost);
-  EXPECT_FALSE(lookup(it.id).record.has_value());
-}
-
 TEST_P(StoreContract, expiry_runs_from_the_finish) {
   const Made it = made(State::started);
   advance(lease() - unit());
@@ -144,17 +127,6 @@ TEST_P(StoreContract, an_outcome_is_kept_for_its_own_ttl_and_what_is_not_settled
     EXPECT_EQ(lookup(id).record.has_value(), !settled);
     EXPECT_EQ(claim(id, new_nonce(), OnUnknown::hold).verdict == Verdict::execute, settled);
   }
-}
-
-TEST_P(StoreContract, an_owner_at_work_outlives_its_expiry) {
-  const Made it = made(State::started);
-  for (Duration worked{0}; worked <= ttl(); worked += 3 * unit()) {
-    advance(3 * unit());
-    ASSERT_EQ(renew(it.id, it.nonce).status, OpStatus::done);
-  }
-  EXPECT_EQ(claim(it.id, new_nonce(), OnUnknown::retry).verdict, Verdict::in_flight);
-  EXPECT_EQ(finish(it.id, it.nonce).status, OpStatus::done);
-  EXPECT_EQ(claim(it.id, new_nonce()).verdict, Verdict::replay);
 }
 
 TEST_P(StoreContract, terms_without_end_are_kept) {

@@ -53,16 +53,20 @@ TEST_P(StoreContract, nobody_writes_to_a_tombstone) {
   EXPECT_EQ(claim(unknown.id, new_nonce(), OnUnknown::retry).verdict, Verdict::gone);
 }
 
-TEST_P(LapsingStoreContract, a_claim_that_lapsed_and_expired_is_a_tombstone_for_its_owner_too) {
-  const Made it = made(State::started, tombstone());
+TEST_P(LapsingStoreContract, a_claim_that_lapsed_and_expired_is_a_tombstone_or_nothing_for_its_owner_too) {
+  const Made remembered = made(State::started, tombstone());
+  const Made gone = made(State::started);
   ASSERT_TRUE(lapse());
   advance(ttl());
-  EXPECT_EQ(claim(it.id, new_nonce(), OnUnknown::retry).verdict, Verdict::gone);
-  EXPECT_EQ(claim(it.id, it.nonce).verdict, Verdict::gone);
-  EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::lost);
-  EXPECT_EQ(finish(it.id, it.nonce).status, OpStatus::lost);
-  EXPECT_EQ(release(it.id, it.nonce).status, OpStatus::lost);
-  expect_tombstone(lookup(it.id), it.record);
+  EXPECT_EQ(claim(remembered.id, new_nonce(), OnUnknown::retry).verdict, Verdict::gone);
+  EXPECT_EQ(claim(remembered.id, remembered.nonce).verdict, Verdict::gone);
+  for (const Made& it : {remembered, gone}) {
+    EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::lost);
+    EXPECT_EQ(finish(it.id, it.nonce).status, OpStatus::lost);
+    EXPECT_EQ(release(it.id, it.nonce).status, OpStatus::lost);
+  }
+  expect_tombstone(lookup(remembered.id), remembered.record);
+  EXPECT_FALSE(lookup(gone.id).record.has_value());
 }
 
 TEST_P(StoreContract, an_owner_at_work_is_no_tombstone_however_late_it_is) {

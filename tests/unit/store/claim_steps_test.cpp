@@ -341,24 +341,26 @@ class EndStepsTest : public testing::Test {
   Facts store_;
 };
 
-TEST_F(EndStepsTest, one_that_is_done_is_over) {
-  EndSteps steps(end_, {.limit = 1h});
-  EXPECT_TRUE(pauses(steps, OpStatus::done).empty());
-}
-
-TEST_F(EndStepsTest, one_that_is_lost_is_over_unless_its_claim_is_on_its_way) {
-  EndSteps steps(end_, {.limit = 1h});
-  EXPECT_TRUE(pauses(steps, OpStatus::lost).empty());
-  EndSteps early(end_, {.limit = 1h, .on_its_way = 100ms});
-  EXPECT_EQ(pauses(early, OpStatus::lost), (std::vector<Duration>{20ms, 40ms, 80ms}));
-}
-
-TEST_F(EndStepsTest, one_that_failed_is_tried_until_the_limit) {
-  EndSteps once(end_, {});
-  EXPECT_TRUE(pauses(once, OpStatus::failed).empty());
-  EndSteps steps(end_, {.limit = 3s});
-  EXPECT_EQ(pauses(steps, OpStatus::failed),
-            (std::vector<Duration>{20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1000ms, 1000ms}));
+TEST_F(EndStepsTest, one_is_tried_for_as_long_as_it_can_matter) {
+  struct Row {
+    std::string_view story;
+    Patience patience;
+    OpStatus status;
+    std::vector<Duration> pauses;
+  };
+  for (const Row& row : std::vector<Row>{
+           {"one that is done is over", {.limit = 1h}, OpStatus::done, {}},
+           {"so is one that is lost", {.limit = 1h}, OpStatus::lost, {}},
+           {"unless its claim is on its way", {.limit = 1h, .on_its_way = 100ms}, OpStatus::lost, {20ms, 40ms, 80ms}},
+           {"one that failed is not tried without patience", {}, OpStatus::failed, {}},
+           {"or until the limit",
+            {.limit = 3s},
+            OpStatus::failed,
+            {20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1000ms, 1000ms}}}) {
+    SCOPED_TRACE(row.story);
+    EndSteps steps(end_, row.patience);
+    EXPECT_EQ(pauses(steps, row.status), row.pauses);
+  }
 }
 
 TEST_F(EndStepsTest, the_time_that_the_store_took_counts) {

@@ -232,78 +232,73 @@ TEST_F(LaneTest, a_batch_that_throws_is_tried_again_op_by_op) {
   EXPECT_EQ(lanes_->stats().retried_batches, 1U);
 }
 
-TEST_F(LaneTest, a_batch_whose_every_op_failed_is_tried_again_and_gives_up_when_the_store_is_down) {
-  start();
-  store_.script = [](std::span<Op* const> ops) {
-    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, "down");
-  };
-  occupy();
-  for (int id = 1; id <= 100; ++id) submit(id);
-  store_.permit(5);
-  const auto answers = wait_for_answers(101);
-  for (const Answer& answer : answers) EXPECT_EQ(answer.error, "down");
-  // The first alone, the batch, and three alone: a store that is down is not asked a hundred times.
-  EXPECT_EQ(store_.batches().size(), 5U);
+// What is asked for while the first op is at the store makes one batch, and that one fails.
+struct FailedBatch {
+  const char* story;
+  void (*script)(std::span<Op* const> ops);
+  std::vector<Verb> verbs;
+  std::size_t batches;  // with the first
+  std::ptrdiff_t unavailable;
+  Duration limit = std::chrono::seconds(5);
+};
+
+void no_answer(std::span<Op* const> ops) {
+  for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, "no answer");
 }
 
-TEST_F(LaneTest, when_the_time_of_a_call_is_over_nothing_is_tried_again) {
-  store_.limit = Duration::zero();
+class FailedBatches : public LaneTest, public testing::WithParamInterface<FailedBatch> {};
+
+TEST_P(FailedBatches, are_tried_again_op_by_op_where_that_helps) {
+  store_.limit = GetParam().limit;
+  store_.script = GetParam().script;
   start();
-  store_.script = [](std::span<Op* const> ops) {
-    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, "no answer");
-  };
   occupy();
-  for (int id = 1; id <= 10; ++id) submit(id);
-  store_.permit(2);
-  wait_for_answers(11);
-  EXPECT_EQ(store_.batches().size(), 2U);
-  EXPECT_EQ(lanes_->stats().retried_batches, 0U);
+  int id = 0;
+  for (const Verb verb : GetParam().verbs) submit(++id, verb);
+  store_.permit(GetParam().batches);
+  const auto answers = wait_for_answers(GetParam().verbs.size() + 1);
+  EXPECT_EQ(store_.batches().size(), GetParam().batches);
+  EXPECT_EQ(std::ranges::count_if(answers,
+                                  [](const Answer& answer) {
+                                    return answer.status == OpStatus::failed && answer.fault == StoreFault::unavailable;
+                                  }),
+            GetParam().unavailable);
 }
 
-TEST_F(LaneTest, what_is_refused_alone_after_a_batch_whose_fate_is_not_known_may_still_have_been_done) {
-  start();
-  store_.script = [](std::span<Op* const> ops) {
-    answer_failed(*ops[0], ops.size() > 1 ? StoreFault::unavailable : StoreFault::refused, "down");
-    for (Op* op : ops.subspan(1)) answer_failed(*op, StoreFault::unavailable, "down");
-  };
-  occupy();
-  for (const int id : {1, 2}) submit(id);
-  store_.permit(4);
-  const auto answers = wait_for_answers(3);
-  EXPECT_EQ(std::ranges::count(answers, StoreFault::unavailable, &Answer::fault), 2);
-}
-
-// The batch may still arrive: a second attempt that finds nothing to do would be told as "nothing was changed".
-TEST_F(LaneTest, an_action_of_an_operator_is_not_sent_again_after_a_batch_whose_fate_is_not_known) {
-  start();
-  store_.script = [](std::span<Op* const> ops) {
-    for (Op* op : ops) op->status = OpStatus::lost;
-    if (ops.size() == 1) return;
-    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, "no answer");
-  };
-  occupy();
-  submit(1);
-  submit(2, Verb::resolve);
-  submit(3, Verb::forget);
-  store_.permit(3);
-  const auto answers = wait_for_answers(4);
-  EXPECT_EQ(std::ranges::count(answers, OpStatus::failed, &Answer::status), 2);
-  EXPECT_EQ(store_.batches().size(), 3U);
-}
-
-TEST_F(LaneTest, a_batch_that_failed_in_part_is_left_as_it_is) {
-  start();
-  store_.script = [](std::span<Op* const> ops) {
-    for (Op* op : ops) op->status = OpStatus::done;
-    if (ops.size() > 1) answer_failed(*ops[0], StoreFault::unavailable, "this one only");
-  };
-  occupy();
-  for (const int id : {1, 2}) submit(id);
-  store_.permit(2);
-  const auto answers = wait_for_answers(3);
-  EXPECT_EQ(std::ranges::count(answers, OpStatus::failed, &Answer::status), 1);
-  EXPECT_EQ(store_.batches().size(), 2U);
-}
+INSTANTIATE_TEST_SUITE_P(
+    Lanes, FailedBatches,
+    testing::Values(
+        // The first alone, the batch, and three alone.
+        FailedBatch{"a_store_that_is_down_is_not_asked_a_hundred_times", no_answer, std::vector(100, Verb::lookup), 5,
+                    101},
+        FailedBatch{"nothing_when_the_time_of_a_call_is_over", no_answer, std::vector(10, Verb::lookup), 2, 11,
+                    Duration::zero()},
+        FailedBatch{"what_is_refused_then_may_still_have_been_done",
+                    [](std::span<Op* const> ops) {
+                      no_answer(ops);
+                      if (ops.size() == 1) answer_failed(*ops[0], StoreFault::refused, "down");
+                    },
+                    {Verb::lookup, Verb::lookup},
+                    4,
+                    2},
+        // The batch may still arrive: a second attempt that finds nothing to do would be told as "nothing was changed".
+        FailedBatch{"no_action_of_an_operator",
+                    [](std::span<Op* const> ops) {
+                      for (Op* op : ops) op->status = OpStatus::lost;
+                      if (ops.size() > 1) no_answer(ops);
+                    },
+                    {Verb::lookup, Verb::resolve, Verb::forget},
+                    3,
+                    2},
+        FailedBatch{"not_one_that_failed_in_part",
+                    [](std::span<Op* const> ops) {
+                      for (Op* op : ops) op->status = OpStatus::done;
+                      if (ops.size() > 1) answer_failed(*ops[0], StoreFault::unavailable, "this one only");
+                    },
+                    {Verb::lookup, Verb::lookup},
+                    2,
+                    1}),
+    [](const auto& info) { return std::string(info.param.story); });
 
 TEST_F(LaneTest, a_full_queue_refuses_at_once) {
   start({.queue = 3});

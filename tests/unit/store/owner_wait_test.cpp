@@ -1,6 +1,11 @@
 // How a waiter decides between looking again, claiming and giving up: pure steps, from what each look says.
 #include "store/owner_wait.hpp"
 
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace once::store {
@@ -46,53 +51,76 @@ std::optional<Duration> step(OwnerWaitSteps& steps, const Op& look) {
   return pause;
 }
 
-TEST(OwnerWaitSteps, an_owner_that_has_ended_is_not_waited_for) {
-  for (const Op& look : {ended(), nothing(), at_work(0ms), at_work(-1s)}) {
-    OwnerWaitSteps steps(Shared::yes, 10s);
-    EXPECT_EQ(steps.pause_after(look), std::nullopt);
-    EXPECT_TRUE(steps.owner_ended());
-    EXPECT_FALSE(steps.waited());
+struct Row {
+  std::string_view story;
+  Shared shared;
+  Duration limit;
+  std::vector<std::pair<Op, std::optional<Duration>>> looks;  // and the pause after each; none: it is over
+  bool owner_ended;                                           // by the last look
+};
+
+std::vector<Row> rows() {
+  constexpr std::nullopt_t over = std::nullopt;
+  const Op busy = at_work(1h);
+  const Op lapsed = at_work(0ms);
+  return {{"an owner that has ended is not waited for", Shared::yes, 10s, {{ended(), over}}, true},
+          {"nor one that is not there", Shared::yes, 10s, {{nothing(), over}}, true},
+          {"nor one whose lease ends now", Shared::yes, 10s, {{lapsed, over}}, true},
+          {"or has ended", Shared::yes, 10s, {{at_work(-1s), over}}, true},
+          {"looks get rarer where nobody tells of ends",
+           Shared::yes,
+           1h,
+           {{busy, 50ms}, {busy, 100ms}, {busy, 200ms}, {busy, 400ms}, {busy, 800ms}, {busy, 1s}, {busy, 1s}},
+           false},
+          {"looks are rare where owners tell of their ends", Shared::no, 1h, {{busy, 1s}, {busy, 1s}}, false},
+          {"a lease that ends sooner is looked at then", Shared::yes, 1h, {{at_work(7ms), 7ms}, {lapsed, over}}, true},
+          {"in every store", Shared::no, 1h, {{at_work(7ms), 7ms}, {lapsed, over}}, true},
+          {"the limit is for all owners together",
+           Shared::no,
+           2500ms,
+           {{busy, 1s}, {ended(), over}, {busy, 1s}, {busy, 500ms}, {busy, over}},
+           false},
+          {"without a limit to spend there is one look", Shared::yes, 0s, {{busy, over}}, false},
+          {"the next owner is looked at often again",
+           Shared::yes,
+           1h,
+           {{busy, 50ms}, {busy, 100ms}, {ended(), over}, {busy, 50ms}},
+           false},
+          // A backend that is about to commit its outcome. Claim at once; sent away: wait first, then claim again. A
+          // wait with a pause allows another claim at once.
+          {"a record that cannot be claimed although nobody owns it is waited for",
+           Shared::yes,
+           1h,
+           {{lapsed, over},
+            {lapsed, 50ms},
+            {lapsed, over},
+            {lapsed, over},
+            {lapsed, 100ms},
+            {lapsed, over},
+            {lapsed, over},
+            {lapsed, 200ms},
+            {lapsed, over}},
+           true},
+          {"a store that does not answer says nothing of the owner",
+           Shared::yes,
+           1h,
+           {{failed(), 50ms}, {failed(), 100ms}, {ended(), over}},
+           true}};
+}
+
+TEST(OwnerWaitSteps, each_look_says_how_long_to_pause) {
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.story);
+    OwnerWaitSteps steps(row.shared, row.limit);
+    bool paused = false;
+    for (std::size_t i = 0; i < row.looks.size(); ++i) {
+      SCOPED_TRACE(i);
+      EXPECT_EQ(step(steps, row.looks[i].first), row.looks[i].second);
+      paused = paused || row.looks[i].second.has_value();
+      EXPECT_EQ(steps.waited(), paused);
+    }
+    EXPECT_EQ(steps.owner_ended(), row.owner_ended);
   }
-}
-
-TEST(OwnerWaitSteps, looks_get_rarer_where_nobody_tells_of_ends) {
-  OwnerWaitSteps steps(Shared::yes, 1h);
-  for (const Duration expected : {50ms, 100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms}) {
-    EXPECT_EQ(step(steps, at_work(1h)), expected);
-  }
-  EXPECT_TRUE(steps.waited());
-}
-
-TEST(OwnerWaitSteps, looks_are_rare_where_owners_tell_of_their_ends) {
-  OwnerWaitSteps steps(Shared::no, 1h);
-  EXPECT_EQ(step(steps, at_work(24h)), 1s);
-  EXPECT_EQ(step(steps, at_work(24h)), 1s);
-}
-
-TEST(OwnerWaitSteps, a_lease_that_ends_sooner_is_looked_at_then_in_every_store) {
-  for (const Shared shared : {Shared::no, Shared::yes}) {
-    OwnerWaitSteps steps(shared, 1h);
-    EXPECT_EQ(step(steps, at_work(7ms)), 7ms);
-    EXPECT_EQ(step(steps, at_work(0ms)), std::nullopt);
-    EXPECT_TRUE(steps.owner_ended());
-  }
-}
-
-TEST(OwnerWaitSteps, the_limit_is_for_all_owners_together) {
-  OwnerWaitSteps steps(Shared::no, 2500ms);
-  EXPECT_EQ(step(steps, at_work(1h)), 1s);
-  EXPECT_EQ(step(steps, ended()), std::nullopt);
-  EXPECT_TRUE(steps.owner_ended());
-  EXPECT_EQ(step(steps, at_work(1h)), 1s);
-  EXPECT_EQ(step(steps, at_work(1h)), 500ms);
-  EXPECT_EQ(step(steps, at_work(1h)), std::nullopt);
-  EXPECT_FALSE(steps.owner_ended());
-}
-
-TEST(OwnerWaitSteps, without_a_limit_to_spend_there_is_one_look) {
-  OwnerWaitSteps steps(Shared::yes, 0s);
-  EXPECT_EQ(steps.pause_after(at_work(1h)), std::nullopt);
-  EXPECT_FALSE(steps.owner_ended());
 }
 
 TEST(OwnerWaitSteps, a_pause_that_took_no_time_counts_all_the_same) {
@@ -102,34 +130,6 @@ TEST(OwnerWaitSteps, a_pause_that_took_no_time_counts_all_the_same) {
     steps.paused(0ms);
   }
   EXPECT_EQ(steps.pause_after(at_work(1h)), std::nullopt);
-}
-
-TEST(OwnerWaitSteps, the_next_owner_is_looked_at_often_again) {
-  OwnerWaitSteps steps(Shared::yes, 1h);
-  step(steps, at_work(1h));
-  step(steps, at_work(1h));
-  EXPECT_EQ(step(steps, ended()), std::nullopt);
-  EXPECT_EQ(step(steps, at_work(1h)), 50ms);
-}
-
-// A backend that is about to commit its outcome: nobody owns the record, and it cannot be claimed.
-TEST(OwnerWaitSteps, a_record_that_cannot_be_claimed_although_nobody_owns_it_is_waited_for) {
-  OwnerWaitSteps steps(Shared::yes, 1h);
-  EXPECT_EQ(step(steps, at_work(0ms)), std::nullopt) << "claim at once";
-  for (const Duration expected : {50ms, 100ms, 200ms}) {
-    EXPECT_EQ(step(steps, at_work(0ms)), expected) << "sent away: wait first";
-    EXPECT_EQ(step(steps, at_work(0ms)), std::nullopt) << "then claim again";
-    EXPECT_TRUE(steps.owner_ended());
-    EXPECT_EQ(step(steps, at_work(0ms)), std::nullopt) << "a wait with a pause allows another claim at once";
-  }
-}
-
-TEST(OwnerWaitSteps, a_store_that_does_not_answer_says_nothing_of_the_owner) {
-  OwnerWaitSteps steps(Shared::yes, 1h);
-  EXPECT_EQ(step(steps, failed()), 50ms);
-  EXPECT_EQ(step(steps, failed()), 100ms);
-  EXPECT_EQ(step(steps, ended()), std::nullopt);
-  EXPECT_TRUE(steps.owner_ended());
 }
 
 }  // namespace owner_wait_test

@@ -127,14 +127,6 @@ TEST_F(SystemDiskTest, it_stays_in_the_folder_that_was_locked) {
   EXPECT_THAT(*other.list(), UnorderedElementsAre("b", "lock"));
 }
 
-TEST_F(SystemDiskTest, the_lock_ends_with_its_object) {
-  {
-    SystemDisk first(folder_);
-    ASSERT_TRUE(first.lock().has_value());
-  }
-  EXPECT_TRUE(disk_.lock().has_value());
-}
-
 TEST_F(SystemDiskTest, what_is_written_is_read) {
   ASSERT_TRUE(disk_.lock().has_value());
   auto file = disk_.create("a");
