@@ -246,7 +246,7 @@ Connection::Ran create_all(Connection& connection, Procedures procedures) {
 
 // Whether the tables or the procedures need work. A schema of a newer revision is left unchanged.
 bool needs_work(const Found& found, Procedures procedures) {
-  if (fits(found.version, schema_revision) == SchemaFits::not_yet) return true;
+  if (needs_apply(found.version, schema_revision)) return true;
   return procedures == Procedures::on && found.version.revision == schema_revision &&
          found.procedures < schema_revision;
 }

@@ -142,8 +142,9 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
   const auto before = version_in(**connection, wait);
   if (!before) return std::unexpected(error_of(before.error()));
   switch (fits(*before, schema_revision)) {
-    case SchemaFits::yes: break;
+    case SchemaFits::yes:
     case SchemaFits::not_yet: {
+      if (!needs_apply(*before, schema_revision)) break;
       const auto done = bring_up_to_date(**connection, *before, wait);
       if (!done) return std::unexpected(error_of(done.error()));
       break;

@@ -32,6 +32,12 @@ inline SchemaFits fits(const SchemaVersion& found, std::uint64_t own) {
   return found.revision == 0 || found.revision + 1 == own ? SchemaFits::not_yet : SchemaFits::too_old;
 }
 
+// Whether applying this program's schema changes something. A schema of this revision may still name an older program.
+inline bool needs_apply(const SchemaVersion& found, std::uint64_t own) {
+  if (found.revision == own) return found.oldest_program + 1 < own;
+  return fits(found, own) == SchemaFits::not_yet;
+}
+
 // The error text for a schema that this program cannot use.
 inline std::string why_not(const SchemaVersion& found, std::uint64_t own, std::string_view how_to_apply) {
   if (found.oldest_program > own) {
@@ -55,6 +61,10 @@ inline std::string applied(const SchemaVersion& before, std::uint64_t own) {
   if (before.revision > own) {
     return fmt::format("schema revision {} is there, newer than this program's {}, which can use it", before.revision,
                        own);
+  }
+  if (before.revision == own && needs_apply(before, own)) {
+    return fmt::format("schema revision {} was there already; the oldest program that may use it is now that of {}",
+                       own, own - 1);
   }
   if (before.revision == own) return fmt::format("schema revision {} was there already", own);
   if (before.revision == 0) return fmt::format("schema revision {} made", own);

@@ -143,6 +143,10 @@ TEST_F(SqlUpgrade, the_schema_of_the_revision_before_gets_what_is_new_and_keeps_
   EXPECT_EQ(sql("SELECT COUNT(*) FROM once_operations WHERE chunks_fence = 0"), "1");
   EXPECT_EQ(sql(server().sweep(10)), "0");
   EXPECT_EQ(apply(), with_revisions("schema revision {2} was there already"));
+  sql("UPDATE once_schema SET version = 1");  // as earlier programs left it
+  EXPECT_EQ(apply(), with_revisions("schema revision {2} was there already; the oldest program that may use it is now "
+                                    "that of {1}"));
+  EXPECT_EQ(sql("SELECT COUNT(*) FROM once_schema WHERE " + with_revisions("version = {1} AND revision = {2}")), "1");
 
   const auto store = opened();
   const Owner owner = new_owner();
