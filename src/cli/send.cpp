@@ -164,6 +164,11 @@ void explain_too_large(const client::Result& result, const std::string& again) {
   print_error(text);
 }
 
+// An unset variable of a script must not become a new key: the next run would be executed again.
+std::string check_not_empty(const std::string& value) {
+  return value.empty() ? "it is empty; leave the option out for a new key" : "";
+}
+
 void add_options(CLI::App& command, SendOptions& options) {
   command.add_option("method", options.method, "POST, PATCH …")->required()->type_name("METHOD");
   command.add_option("url", options.url, "http:// or https://")->required()->type_name("URL");
@@ -173,11 +178,14 @@ void add_options(CLI::App& command, SendOptions& options) {
   command.add_option("-H,--header", options.headers, "A header, \"Name: value\"; may be repeated")
       ->type_name("HEADER")
       ->allow_extra_args(false);
-  auto* key = command.add_option("--key", options.key, "The key; the default is a new one")->type_name("KEY");
+  auto* key = command.add_option("--key", options.key, "The key; the default is a new one")
+                  ->type_name("KEY")
+                  ->check(check_not_empty);
   command
       .add_option("--key-file", options.key_file,
                   "Keep the key in this file, one file per operation; the next run continues with the same key")
       ->type_name("FILE")
+      ->check(check_not_empty)
       ->excludes(key);
   command.add_option("--key-header", options.key_header, "The key's header; the default is Idempotency-Key")
       ->type_name("NAME");

@@ -85,6 +85,8 @@ constexpr std::array first_settings = {
     FirstSetting{"key.methods", "the methods on which a key has an effect"},
     FirstSetting{"dialect", "the conventions: `ietf`, `stripe` and others"},
     FirstSetting{"ttl", "how long a retry gets the recorded response"},
+    FirstSetting{"record.gateway_errors",
+                 "what a 502, 503 or 504 means; `unknown` if a proxy between Once and your backend makes them"},
     FirstSetting{"on_unknown", "whether a request with an unknown outcome may run again"},
     FirstSetting{"timeouts.response", "how long your backend may take"},
     FirstSetting{"environment", "`production` insists on a secret and a token"},

@@ -87,6 +87,7 @@ class OnTheWire(Send):
         file = str(self.folder() / "op.key")
         for arguments in (["--deadline", "soon"], ["--timeout", "0s"], ["-H", "no colon"], ["-H", "A: b\r\nC: d"],
                           ["-H", "idempotency-key: k"], ["--key", "a", "--key-file", file], ["--key", "a b\n"],
+                          ["--key", ""], ["--key="], ["--key-file", ""],
                           ["--retries", "-1"], ["--nonsense"]):
             with self.subTest(arguments=arguments):
                 self.assert_code(self.send(backend.port, *arguments), 2)

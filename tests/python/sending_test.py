@@ -98,6 +98,14 @@ class Send(AppTest):
 
         self.each(story)
 
+    def test_an_empty_key_is_refused(self):
+        def story(send):
+            for arguments in ({"key": ""}, {"headers": {"Idempotency-Key": ""}}):
+                with self.assertRaisesRegex(ValueError, "the key is empty"):
+                    send("http://127.0.0.1:1/", b"x", **arguments)
+
+        self.each(story)
+
     def test_giving_up_says_what_is_known(self):
         def story(send):
             with socket.socket() as nobody:

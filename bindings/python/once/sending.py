@@ -126,6 +126,8 @@ class Request:
         self.key_header = key_header
         self.fields = dict(headers or {})
         given = next((self.fields.pop(name) for name in list(self.fields) if name.lower() == key_header.lower()), None)
+        if "" in (key, given):  # an unset variable must not become a new key: the next call would be executed again
+            raise ValueError("the key is empty; leave it out for a new one")
         self.key = key or given or str(uuid.uuid4())
         self.fields[key_header] = self.key
         self.timeout = timeout
