@@ -90,7 +90,7 @@ void ByteBackend::stream_on(Connection& connection, const std::shared_ptr<Stream
   const std::string_view piece = std::string_view(streaming->body).substr(streaming->at, size);
   streaming->at += size;
   connection.piece_at = world_.now();
-  // With a length, its last byte is its end.
+  // Nothing is left to stream. In chunks the last one is still to come, from end_stream().
   if (streaming->at == streaming->stop) connection.streaming.reset();
   const bool chunked = streaming->framing == Message::Framing::chunked;
   connection.peer->send(chunked ? fmt::format("{:x}\r\n{}\r\n", size, piece) : std::string(piece));

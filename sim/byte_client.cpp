@@ -417,7 +417,7 @@ void ByteClients::upgrade(Connection& connection, unsigned caller, bool with_bod
     return;
   }
   const bool early = draw.one_in(3);
-  // Without a switch these bytes are parsed as a request, and refused.
+  // Early bytes for the tunnel. If the upgrade is refused, they are parsed as a second request and get an error.
   if (early) expect(connection, "GET", caller, {});
   connection.peer->send(early ? text + "\r\n" + token + "early " : text + "\r\n");
   for (unsigned i = 1; i <= 3; ++i) {

@@ -125,7 +125,7 @@ void History::operator_received(unsigned decision, Effect effect) {
         fmt::format("key {}: operator {} was answered that nothing was changed, and it was", name(made.id), decision));
   }
   if (effect != Effect::done || made.done) return;
-  // An operator gets success also if another one did the same.
+  // Success is also right if another operator or the owner had the same effect, or if a key to forget is gone.
   const Fact& now = keys_[made.id].now;
   const bool gone = now.state == Fact::State::none || now.nonce != made.nonce || now.forget_at() <= latest_;
   const bool by_another = std::ranges::any_of(

@@ -35,7 +35,7 @@ class SkewedClock final : public Clock {
     ahead_ += by;
     furthest_ = std::max(furthest_, ahead_);
   }
-  // Sets it to the latest time that it ever showed, so that no wait is needed.
+  // Restores the largest offset that it ever had, so that it shows no time again that it has already shown.
   void set_right() { ahead_ = furthest_; }
 
  private:

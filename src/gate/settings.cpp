@@ -47,7 +47,8 @@ void name_upstreams(Config& config) {
   }
 }
 
-// Resets the settings of sockets: the file may be the gateway's, and a gate does not need them to be valid.
+// The file may be a gateway's. Resets the settings that a gate does not use, such as listeners, upstream servers,
+// access log and spool, so that they need not be valid.
 void leave_out_sockets(Config& config) {
   const Config usual;
   config.listen = usual.listen;

@@ -1,4 +1,4 @@
-// The gateway as a whole: one worker per core, each with its own listener on the same address.
+// The gateway as a whole: one worker per thread (the setting `threads`), each with its own listeners.
 #pragma once
 
 #include <array>

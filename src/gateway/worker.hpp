@@ -150,7 +150,8 @@ class Worker final {
   const GenerationUse& generation() const { return generation_; }
   // Whether the current request is the last one of its connection.
   bool draining() const { return draining_ || paused_; }
-  // Whether idle connections were closed, so that new requests begin only on connections that were busy. Thread-safe.
+  // Whether idle connections were closed for a drain or a pause. From then on no connection takes another request,
+  // except the first one of a new connection if serves_arrived(). Thread-safe.
   bool idle_closed() const { return idle_closed_.load(std::memory_order_acquire); }
   // Whether requests still being received are refused: slow senders must not delay the end, or the handover of the
   // store.

@@ -74,7 +74,7 @@ enum class Refused : std::uint8_t { bad_request, body_too_large, too_many_connec
 
 class ServiceHandler {
  public:
-  // The request has no body yet. Refuses callers without permission here, before memory is used.
+  // Called before the body is read. Override it to refuse callers without permission before memory is used.
   virtual Admission admit(const ServiceRequest& /*request*/) { return {}; }
 
   // Views of the request live until the task has ended.

@@ -74,13 +74,15 @@ class Stopwatch {
 
 // Hands over the response with the part of the body that was read.
 void hand_over(BackendAnswer& answer, UpstreamConnection& connection, std::string_view body) {
-  // Over TLS an end without close_notify is reported as a broken connection, so an end is an announced one.
+  // Over TLS an end without close_notify is reported as a broken connection, so a clean end was announced by the
+  // backend.
   answer.end_announced = connection.socket().tls() != nullptr;
   answer.head = &connection.head();
   answer.body = body;
 }
 
-// The body is framed as the client framed it: a POST without a body stays without.
+// The whole body is here, so it is sent with a Content-Length, even if the client sent chunks. A request without a body
+// gets no length.
 Framing framing_for(const BackendRequest& request) {
   if (request.head.framing.kind == Framing::Kind::none) return {};
   const std::uint64_t large = request.large_body != nullptr ? request.large_body->size() : 0;

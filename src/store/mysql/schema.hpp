@@ -13,7 +13,7 @@
 
 namespace once::mysql {
 
-// Programs for revision 4 can use it.
+// Programs for the revision before can use it, too.
 inline constexpr std::uint64_t schema_revision = 5;
 inline constexpr std::string_view how_to_apply = "run `once schema mysql --apply URL` with the store's URL";
 

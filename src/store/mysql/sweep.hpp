@@ -9,7 +9,8 @@
 
 namespace once::mysql {
 
-// Skips locked rows. After an error the connection cannot be used.
+// Removes up to `limit` expired records, and chunks that no record needs. Skips locked rows. After an error the
+// connection cannot be used.
 std::expected<Swept, SqlError> sweep(Connection& connection, std::size_t limit);
 
 }  // namespace once::mysql

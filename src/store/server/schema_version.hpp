@@ -1,7 +1,7 @@
-// The version of Once's schema in a SQL database, and whether a program can use it. A schema has a revision, and names
-// the oldest program that can use it, by the revision that the program was written for: always the one before. So
-// gateways of two versions can run side by side: upgrade the schema first, then the gateways one by one; gateways can
-// be rolled back without the schema. A schema is upgraded from the revision before only.
+// The version of Once's schema in a SQL database, and whether a program can use it. A schema stores its revision, and
+// the oldest revision whose programs can use it; applying the schema sets that to the revision before. So gateways of
+// two versions can run side by side: upgrade the schema first, then the gateways one by one. Gateways can be rolled
+// back while the schema stays. Only a schema of the revision before can be upgraded.
 #pragma once
 
 #include <cstdint>
