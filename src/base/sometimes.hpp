@@ -4,8 +4,8 @@
 //   sometimes<"lease: lost to another owner">(renewal.status == OpStatus::lost);
 //   sometimes<"stream: abandoned">();  // in the branch itself
 //
-// A process that does not count, such as every gateway, only reads a flag that never changes. Even so, use this on rare
-// branches only. It is not for statistics: operators have metrics.
+// Every process that does not count, so every gateway, only reads one flag that never changes. Use it on branches that
+// are rare all the same. Not for statistics: operators have metrics.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +21,12 @@
 namespace once::base {
 
 // A text as a template argument.
-template <std::size_t size>
+template <std::size_t Size>
 struct BranchName {
-  consteval BranchName(const char (&text)[size]) { std::copy_n(text, size, letters.begin()); }  // NOLINT: implicit
-  constexpr std::string_view view() const { return {letters.data(), size - 1}; }
+  consteval BranchName(const char (&text)[Size]) { std::copy_n(text, Size, letters.begin()); }  // NOLINT: implicit
+  constexpr std::string_view view() const { return {letters.data(), Size - 1}; }
 
-  std::array<char, size> letters{};
+  std::array<char, Size> letters{};
 };
 
 // One branch. All of them are listed when the program starts, also those that are never taken.
@@ -54,26 +54,26 @@ class Branches {
     std::uint64_t taken = 0;
   };
 
-  // Starts counting, for all branches.
-  static void count() noexcept { counted_.store(true, std::memory_order_relaxed); }
-  static bool counted() noexcept { return counted_.load(std::memory_order_relaxed); }
-  // The counts of all branches, sorted by name.
+  // From now on they are counted.
+  static void count() noexcept { counting.store(true, std::memory_order_relaxed); }
+  static bool counted() noexcept { return counting.load(std::memory_order_relaxed); }
+  // By name.
   static std::vector<Count> counts();
 
  private:
   friend class Branch;
 
-  inline static constinit std::atomic<bool> counted_{false};
-  inline static constinit Branch* first_ = nullptr;
+  inline static constinit std::atomic<bool> counting{false};
+  inline static constinit Branch* first_listed = nullptr;
 };
 
-template <BranchName name>
-inline Branch branch{name.view()};
+template <BranchName Name>
+inline Branch branch{Name.view()};
 
-template <BranchName name>
+template <BranchName Name>
 void sometimes(bool taken = true) {
   if (taken && Branches::counted()) [[unlikely]]
-    branch<name>.take();
+    branch<Name>.take();
 }
 
 }  // namespace once::base

@@ -127,7 +127,6 @@ BodyBounds KeyedHandler::bounds_for(const Policy& policy, const std::optional<Ke
 
 Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key>& key) {
   const Policy& policy = *request.route.policy;
-  const http::RequestHead& head = io_.head;
   const Limits& limits = request.settings().limits;
   const Usage::Share share = shared_.usage.begin(limits.max_in_flight);
   if (!share || !may_execute_more(limits)) {
@@ -139,7 +138,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   const RequestIdentity identity(request.rules(), request.facts(), policy);
   if (auto refused = identity.caller_problem()) {
     shared_.log.debug("caller refused",
-                      {{"request", request.id()}, {"reason", refused->detail}, {"trace", http::trace_id(head)}});
+                      {{"request", request.id()}, {"reason", refused->detail}, {"trace", http::trace_id(io_.head)}});
     co_await writer_.write_problem(request, *std::move(refused));
     co_return;
   }
@@ -193,9 +192,13 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     co_await write->end(begun_ && writer_.reply().came_whole, writer_.reply().status);
   }
   request.store_need.end();
-  // The backend connection may still read the body, which belongs to the request: wait for the upload to end.
+  co_await upload_end();
+}
+
+// The backend connection may still read the body, which belongs to the request.
+Event& KeyedHandler::upload_end() {
   if (reader_.is_sending()) writer_.reply().source.reset();
-  co_await reader_.sent();
+  return reader_.sent();
 }
 
 Task<void> KeyedHandler::execute(KeyedRequest& keyed, KeyQuota& quota) {

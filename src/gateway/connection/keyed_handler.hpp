@@ -90,6 +90,8 @@ class KeyedHandler final : private ReplyStart, private http::Socket::Watcher {
   Task<void> write_reply(RequestContext& request);
 
   Task<void> execute(KeyedRequest& keyed, KeyQuota& quota);
+  // Await it before the request is gone.
+  Event& upload_end();
   // Watches for the client's close while the exchange runs.
   struct ClientWatch;
   void peer_moved(http::Socket::Peer what) override;
