@@ -320,7 +320,7 @@ Task<void> Connection::linger() {
 void Connection::release_memory() {
   io_.buffer.release();
   reader_.release_memory();
-  writer_.reply().release_memory();
+  writer_.release_memory();
   keyed_.release_memory();
   unkeyed_.release_memory();
 }

@@ -19,6 +19,11 @@ constexpr Duration interim_limit = std::chrono::milliseconds(100);
 
 }  // namespace
 
+void ReplyWriter::release_memory() {
+  reply_.release_memory();
+  std::string().swap(head_);
+}
+
 Task<void> ReplyWriter::write_problem(RequestContext& request, Problem answer) {
   request.close_unless_read();
   if (answer.kind == ProblemKind::request_timeout) request.close_unread();

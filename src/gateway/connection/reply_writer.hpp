@@ -24,6 +24,9 @@ class ReplyWriter final : public InterimSink {
   Reply& reply() { return reply_; }
   const Reply& reply() const { return reply_; }
 
+  // Releases the memory of an idle connection.
+  void release_memory();
+
   // Adds what only the connection knows: date, CORS fields, framing, persistence. cut_off: the client has left, or the
   // source broke off.
   Task<http::Transfer> write(RequestContext& request);

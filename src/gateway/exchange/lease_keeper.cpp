@@ -21,7 +21,7 @@ void LeaseKeeper::arm_first() {
 }
 
 void LeaseKeeper::due() {
-  if (!renewed_.is_set()) {
+  if (!renewal_ended_.is_set()) {
     sometimes<"lease: a renewal takes until the next one is due">();
     overdue_ = true;
     return;
@@ -32,14 +32,14 @@ void LeaseKeeper::due() {
 }
 
 Task<void> LeaseKeeper::renew(Op& renewal) {
-  renewed_.clear();
+  renewal_ended_.clear();
   overdue_ = false;
   co_await store_.run(renewal, home_);
   lease_.answered(renewal);
   count(renewal);
   sometimes<"lease: the backend answered during a renewal">(stopping_);
   if (!stopping_) arm_next(renewal);
-  renewed_.set();
+  renewal_ended_.set();
 }
 
 void LeaseKeeper::arm_next(const Op& renewal) {

@@ -40,7 +40,7 @@ class LeaseKeeper final : public SendPermit, private Timer {
   Event& stop() {
     home_.disarm(*this);
     stopping_ = true;
-    return renewed_;
+    return renewal_ended_;
   }
 
  private:
@@ -55,7 +55,7 @@ class LeaseKeeper final : public SendPermit, private Timer {
   const Clock& clock_;
   Metrics& metrics_;
   LeaseSteps lease_;
-  Event renewed_{Event::Initially::set};  // no renewal is in flight
+  Event renewal_ended_{Event::Initially::set};  // no renewal is in flight
   bool overdue_ = false;                  // the next renewal came due while the last was in flight
   bool stopping_ = false;
 };
