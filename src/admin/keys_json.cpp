@@ -15,6 +15,7 @@
 #include "base/base64.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "core/fields.hpp"
 #include "core/headers.hpp"
 #include "core/json_text.hpp"
 #include "core/outcome.hpp"
@@ -163,17 +164,6 @@ std::expected<std::vector<std::pair<std::string, std::string>>, std::string> hea
     headers.emplace_back(*name, *value);
   }
   return headers;
-}
-
-bool is_token(std::string_view name) {
-  const auto fits = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("!#$%&'*+-.^_`|~").contains(static_cast<char>(c));
-  };
-  return !name.empty() && std::ranges::all_of(name, fits);
-}
-
-bool is_field_value(std::string_view value) {
-  return std::ranges::none_of(value, [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7F; });
 }
 
 // Whether a header is left out of the record, as for a backend's response. CORS fields are set anew on each reply.

@@ -6,23 +6,12 @@
 
 #include "base/text.hpp"
 #include "client/operation.hpp"
+#include "core/fields.hpp"
 #include "core/key.hpp"
 
 namespace once::client {
 
 namespace {
-
-bool is_token(std::string_view text) {
-  constexpr std::string_view others = "!#$%&'*+-.^_`|~";
-  const auto fits = [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || others.contains(c);
-  };
-  return !text.empty() && std::ranges::all_of(text, fits);
-}
-
-bool is_field_value(std::string_view text) {
-  return std::ranges::none_of(text, [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 0x7F; });
-}
 
 bool is_http_url(std::string_view url) {
   const bool clean = std::ranges::none_of(url, [](char c) { return c <= ' ' || c == 0x7F; });

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "config/secret.hpp"
+#include "core/fields.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 #include "store/catalog/catalog.hpp"
@@ -86,11 +87,9 @@ bool is_control(char c) {
   return (c >= 0 && c < ' ') || c == 0x7F;
 }
 
-// A token of RFC 9110, as in header and cookie names.
-bool is_token(std::string_view text) {
-  constexpr std::string_view separators = "\"(),/:;<=>?@[\\]{}";
-  return !text.empty() && text.size() <= 100 &&
-         std::ranges::all_of(text, [&](char c) { return is_visible(c) && !separators.contains(c); });
+// As in header and cookie names.
+bool is_short_token(std::string_view text) {
+  return text.size() <= 100 && is_token(text);
 }
 
 // scheme://host[:port] as browsers send it: in lower case, without the scheme's default port.
@@ -140,7 +139,7 @@ bool is_pattern_segment(std::string_view segment, bool last) {
   if (segment == "*" || (segment == "**" && last)) return true;
   if (segment.starts_with('{') && segment.ends_with('}')) {
     const std::string_view name = segment.substr(1, segment.size() - 2);
-    return is_token(name) && !name.contains('*');
+    return is_short_token(name) && !name.contains('*');
   }
   return segment.find_first_of("*{}") == std::string_view::npos;
 }
@@ -229,11 +228,11 @@ Codec<bool> yes_no_codec() {
 }
 
 Codec<std::string> header_name_codec() {
-  return tested("a header name", is_token, text_syntax(syntax::header_name()));
+  return tested("a header name", is_short_token, text_syntax(syntax::header_name()));
 }
 
 Codec<std::string> protocol_codec() {
-  return tested("a protocol such as websocket", is_token, text_syntax(syntax::header_name()));
+  return tested("a protocol such as websocket", is_short_token, text_syntax(syntax::header_name()));
 }
 
 Codec<std::string> origin_codec() {
@@ -304,9 +303,10 @@ Codec<CallerSource> caller_codec() {
         const std::string name = text.substr(std::min(colon + 1, text.size()));
         if (text == "client-ip") return CallerSource{.kind = Kind::client_ip, .name = ""};
         if (text == "mtls:subject") return CallerSource{.kind = Kind::mtls_subject, .name = ""};
-        if (kind == "header" && is_token(name)) return CallerSource{.kind = Kind::header, .name = name};
-        if (kind == "proxy-header" && is_token(name)) return CallerSource{.kind = Kind::proxy_header, .name = name};
-        if (kind == "cookie" && is_token(name)) return CallerSource{.kind = Kind::cookie, .name = name};
+        if (kind == "header" && is_short_token(name)) return CallerSource{.kind = Kind::header, .name = name};
+        if (kind == "proxy-header" && is_short_token(name))
+          return CallerSource{.kind = Kind::proxy_header, .name = name};
+        if (kind == "cookie" && is_short_token(name)) return CallerSource{.kind = Kind::cookie, .name = name};
         if (kind == "jwt" && is_claim(name)) return CallerSource{.kind = Kind::jwt, .name = name};
         return not_expected(expected, text);
       },
@@ -325,7 +325,7 @@ Codec<KeySource> key_source_codec() {
         const std::size_t colon = std::min(text.find(':'), text.size());
         const std::string_view kind = std::string_view(text).substr(0, colon);
         const std::string name = text.substr(std::min(colon + 1, text.size()));
-        if (kind == "header" && is_token(name)) return KeySource{.kind = Kind::header, .name = name};
+        if (kind == "header" && is_short_token(name)) return KeySource{.kind = Kind::header, .name = name};
         if (kind == "json" && is_json_pointer(name)) return KeySource{.kind = Kind::json, .name = name};
         return not_expected(expected, text);
       },

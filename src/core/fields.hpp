@@ -26,7 +26,7 @@ constexpr bool is_token_char(char c) {
 constexpr bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_token_char);
 }
-// Whether the text can be the value of a field: without CR, LF and NUL.
+// Whether the text can be the value of a field: it has no control character except tab.
 bool is_field_value(std::string_view text);
 
 // The name of a field that we add. A literal is checked when it is compiled.

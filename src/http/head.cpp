@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/text.hpp"
+#include "core/fields.hpp"
 #include "core/headers.hpp"
 
 namespace once::http {
@@ -16,19 +16,20 @@ constexpr std::size_t first_line_rest = 64;  // more than method, version and tw
 
 using CharSet = std::array<bool, 256>;
 
-constexpr CharSet set_of(std::string_view extra, bool letters_and_digits) {
+constexpr CharSet token_chars = [] {
   CharSet set{};
-  for (const char c : extra) set[static_cast<unsigned char>(c)] = true;
-  if (letters_and_digits) {
-    for (unsigned c = 0; c < 256; ++c) {
-      if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) set[c] = true;
-    }
+  for (unsigned c = 0; c < 256; ++c) set[c] = core::is_token_char(static_cast<char>(c));
+  return set;
+}();
+
+constexpr CharSet host_chars = [] {
+  CharSet set{};
+  for (const char c : std::string_view("-._~%!$&'()*+,;=:[]")) set[static_cast<unsigned char>(c)] = true;
+  for (unsigned c = 0; c < 256; ++c) {
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) set[c] = true;
   }
   return set;
-}
-
-constexpr CharSet token_chars = set_of("!#$%&'*+-.^_`|~", true);
-constexpr CharSet host_chars = set_of("-._~%!$&'()*+,;=:[]", true);
+}();
 
 // Visible ASCII except '#': a fragment is not allowed in a request.
 constexpr CharSet target_chars = [] {
@@ -42,29 +43,6 @@ bool all_in(const CharSet& set, std::string_view text) {
     if (!set[static_cast<unsigned char>(c)]) return false;
   }
   return true;
-}
-
-bool is_field_char(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-}
-
-// Whether there is no control character except tab. Checks eight bytes at a time, because values are most of a head.
-bool is_field_text(std::string_view text) {
-  constexpr std::uint64_t ones = 0x0101010101010101U;
-  constexpr std::uint64_t highs = 0x80 * ones;
-  while (text.size() >= sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data(), sizeof word);
-    const std::uint64_t below_space = (word - 0x20 * ones) & ~word & highs;
-    const std::uint64_t not_delete = word ^ (0x7f * ones);
-    const std::uint64_t is_delete = (not_delete - ones) & ~not_delete & highs;
-    // The tests may flag a good byte next to a bad one, and they flag tabs, which are good: check each byte.
-    if ((below_space | is_delete) != 0 && !std::ranges::all_of(text.substr(0, sizeof word), is_field_char))
-      return false;
-    text.remove_prefix(sizeof word);
-  }
-  return std::ranges::all_of(text, is_field_char);
 }
 
 bool is_space(char c) {
@@ -191,7 +169,7 @@ ParseResult parse_field(std::string_view line, std::string_view with_end, const 
   while (colon < line.size() && token_chars[static_cast<unsigned char>(line[colon])]) ++colon;
   if (colon == 0 || colon == line.size() || line[colon] != ':') return bad(HeadError::bad_field);
   const Field field{.name = line.substr(0, colon), .value = trim(line.substr(colon + 1)), .line = with_end};
-  if (!is_field_text(field.value)) return bad(HeadError::bad_field);
+  if (!core::is_field_value(field.value)) return bad(HeadError::bad_field);
   if (head.fields.size() == limits.max_fields) return bad(HeadError::too_many_fields);
   head.fields.push_back(field);
   note(head, facts, field);
@@ -366,7 +344,7 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
     if (line[status_end] != ' ') return bad(HeadError::bad_status_line);
     head.reason = line.substr(status_end + 1);
   }
-  if (!is_field_text(head.reason)) return bad(HeadError::bad_status_line);
+  if (!core::is_field_value(head.reason)) return bad(HeadError::bad_status_line);
   // RFC 9110 15: treat an undefined status as a 5xx. 502 says that the backend's response is invalid.
   if (head.status < 100 || head.status > 599) {
     head.status = 502;

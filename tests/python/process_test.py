@@ -84,8 +84,12 @@ def wait():
     guard.run(lambda: 1, scope="jobs", key="held", wait="10m")
 threading.Thread(target=wait, daemon=True).start()
 async def main():
-    task = asyncio.create_task(guard.run_async(lambda: asyncio.sleep(600), scope="jobs", key="task"))
-    await asyncio.sleep(0.05)
+    began = asyncio.Event()
+    async def work():
+        began.set()
+        await asyncio.sleep(600)
+    task = asyncio.create_task(guard.run_async(work, scope="jobs", key="task"))
+    await began.wait()
 asyncio.run(main())
 print("end")
 """)

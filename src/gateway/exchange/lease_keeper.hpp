@@ -56,7 +56,7 @@ class LeaseKeeper final : public SendPermit, private Timer {
   Metrics& metrics_;
   LeaseSteps lease_;
   Event renewal_ended_{Event::Initially::set};  // no renewal is in flight
-  bool overdue_ = false;                  // the next renewal came due while the last was in flight
+  bool overdue_ = false;                        // the next renewal came due while the last was in flight
   bool stopping_ = false;
 };
 
